@@ -1,0 +1,98 @@
+package coord
+
+import "time"
+
+// Bounds on everything that comes from outside or is kept. Sizes are bytes
+// unless the name says otherwise.
+const (
+	// MaxFrame bounds one line or message of a provider. Agents send whole
+	// files inside a tool call; 8 MiB holds them and keeps one attempt's
+	// buffers small.
+	MaxFrame = 8 << 20
+	// MaxNoiseLines bounds how many lines that are not protocol an agent may
+	// print on its protocol stream before the attempt fails: real agents print
+	// a banner, a log that never ends is a broken one.
+	MaxNoiseLines = 64
+	// MaxPendingRequests bounds the open requests of one attempt: a person
+	// cannot answer more, and a flood must not become a flood of rows.
+	MaxPendingRequests = 32
+	// MaxStderr bounds what is kept of a child's stderr, for diagnosis on this
+	// machine only.
+	MaxStderr = 64 << 10
+
+	// MaxBody bounds a request body of the API: the largest plan fits.
+	MaxBody = 4 << 20
+	// MaxTasks bounds a plan: more cannot be reviewed by a person.
+	MaxTasks = 64
+	// MaxNeeds bounds the needs of one task.
+	MaxNeeds = 16
+	// MaxInstruction bounds one task's instruction.
+	MaxInstruction = 64 << 10
+	// MaxTitle bounds titles and names, in characters.
+	MaxTitle = 200
+	// MaxReason bounds a written reason or a comment of the operator.
+	MaxReason = 4 << 10
+	// MaxAnswer bounds the operator's answer to a question.
+	MaxAnswer = 16 << 10
+	// MaxRequestContent bounds what an agent may put before the operator in
+	// one request; longer content is cut and told as cut.
+	MaxRequestContent = 64 << 10
+	// MaxOptions bounds the options of one request.
+	MaxOptions = 16
+
+	// MaxTextChunk is the size at which coalesced text is committed.
+	MaxTextChunk = 16 << 10
+	// TextFlush is the longest time for which text waits to be committed.
+	TextFlush = 100 * time.Millisecond
+	// MaxAnswerText bounds the text that one attempt may produce. What goes
+	// beyond is counted, not kept, and the statement says so.
+	MaxAnswerText = 2 << 20
+	// MaxStatement bounds a statement held inline in a result; the whole text
+	// is an artifact beside it.
+	MaxStatement = 64 << 10
+	// MaxProjection bounds what one need contributes to a dependant's prompt.
+	MaxProjection = 16 << 10
+	// MaxProjectionTotal bounds what all needs contribute together.
+	MaxProjectionTotal = 64 << 10
+	// MaxActivities bounds the activity entries (tool calls and the like) kept
+	// of one attempt.
+	MaxActivities = 1000
+
+	// MaxArtifact bounds one artifact.
+	MaxArtifact = 20 << 20
+	// MaxJobArtifacts bounds the artifacts of one job.
+	MaxJobArtifacts = 200 << 20
+	// MaxArtifacts bounds all artifacts with their reservations.
+	MaxArtifacts = 2 << 30
+
+	// MinFreeSpace is the free disk space below which nothing is dispatched.
+	MinFreeSpace = 256 << 20
+	// ReserveSpace is released on a full disk so that control commits (a
+	// cancel, an end) can still be written.
+	ReserveSpace = 64 << 20
+
+	// MaxRunning is how many tasks run at once.
+	MaxRunning = 4
+	// MaxAttempts is how many attempts a task gets when each of them provably
+	// sent nothing.
+	MaxAttempts = 3
+	// MaxDeadline is the longest time a grant may give.
+	MaxDeadline = 2 * time.Hour
+	// DefaultDeadline is used when a plan names none.
+	DefaultDeadline = 30 * time.Minute
+	// CancelWindow is how long, in waking time, a cancellation waits for the
+	// provider's own confirmation.
+	CancelWindow = 30 * time.Second
+	// InspectionTTL is how long an inspection may be used.
+	InspectionTTL = 10 * time.Minute
+	// SetupTimeout bounds each request to an agent before the prompt. Real
+	// agents take up to 12 s to start cold.
+	SetupTimeout = 45 * time.Second
+	// WriteTimeout bounds one write to a provider: one that reads nothing must
+	// not hold its attempt.
+	WriteTimeout = 10 * time.Second
+	// DrainWindow is how long a stopping worker waits for its attempts.
+	DrainWindow = 30 * time.Second
+	// HeartbeatInterval is how often the owner's record is renewed.
+	HeartbeatInterval = 2 * time.Second
+)
