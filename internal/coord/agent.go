@@ -1,0 +1,182 @@
+package coord
+
+import "slices"
+
+// Route is the kind of way to an agent.
+type Route string
+
+// The routes. Only ACP is carried out so far; the others are reserved words.
+const (
+	RouteACP    Route = "acp"
+	RouteCodex  Route = "codex"
+	RouteA2A    Route = "a2a"
+	RouteTincan Route = "tincan"
+)
+
+// Askable reports whether the outcome of an attempt on this route can still
+// be asked for after the connection, or this process, is gone. A cut on an
+// askable route is no loss once there is a receipt.
+func (r Route) Askable() bool { return r == RouteA2A || r == RouteTincan }
+
+// Locality is where an agent runs, seen from its host.
+type Locality string
+
+// The localities.
+const (
+	LocalityLocal     Locality = "local"
+	LocalitySSH       Locality = "ssh"
+	LocalityContainer Locality = "container"
+	LocalityRemote    Locality = "remote"
+)
+
+// Agent is an entry of the directory. Its configuration is immutable and
+// numbered: an edit makes a new revision, and what was frozen with an older
+// one keeps it.
+type Agent struct {
+	ID AgentID `json:"id"`
+	// Name is for people; the ID when none was given.
+	Name     string   `json:"name"`
+	Route    Route    `json:"route"`
+	Host     string   `json:"host"`
+	Locality Locality `json:"locality"`
+	Enabled  bool     `json:"enabled"`
+	// Removed agents stay for the history that names them.
+	Removed bool `json:"removed,omitempty"`
+	// Revision is that of Config, from 1.
+	Revision int         `json:"revision"`
+	Config   AgentConfig `json:"config"`
+	// Declared agents come from the configuration file and change only there.
+	Declared   bool        `json:"declared,omitempty"`
+	Changed    Moment      `json:"changed"`
+	Inspection *Inspection `json:"inspection,omitempty"`
+}
+
+// AgentConfig is one revision of what an operator registered. Secrets are
+// never in it: EnvFromEnv names variables of the worker's environment.
+type AgentConfig struct {
+	Name     string   `json:"name,omitempty" toml:"name"`
+	Route    Route    `json:"route" toml:"route"`
+	Locality Locality `json:"locality,omitempty" toml:"locality"`
+	// Executable is an absolute path.
+	Executable string   `json:"executable,omitempty" toml:"executable"`
+	Args       []string `json:"args,omitempty" toml:"args"`
+	// Env holds plain settings for the child's environment.
+	Env map[string]string `json:"env,omitempty" toml:"env"`
+	// EnvFromEnv maps a variable of the child to the variable of the worker
+	// whose value it gets at the start of the child.
+	EnvFromEnv map[string]string `json:"env_from_env,omitempty" toml:"env_from_env"`
+	// RandomEnv lists variables that get a fresh random value at each start,
+	// such as the password of a port that the agent opens.
+	RandomEnv []string `json:"random_env,omitempty" toml:"random_env"`
+	// Mode is the session mode to set before the prompt, where the agent's own
+	// default asks nobody.
+	Mode string `json:"mode,omitempty" toml:"mode"`
+	// Preset names the suggestion that this configuration started from.
+	Preset string `json:"preset,omitempty" toml:"preset"`
+}
+
+// Identity says which program an agent is: each file that decides what runs,
+// with the hash of its content.
+type Identity struct {
+	Files   []IdentityFile `json:"files"`
+	Version string         `json:"version,omitempty"`
+}
+
+// IdentityFile is one file of an identity.
+type IdentityFile struct {
+	// Role is "launcher", "interpreter", "script" or "package".
+	Role string `json:"role"`
+	// Path has its symbolic links resolved.
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+}
+
+// Diff says in words what differs between the identity that was approved and
+// the one found now; none when the files are the same. The version is a claim
+// of the agent and decides nothing.
+func (i Identity) Diff(now Identity) []string {
+	var out []string
+	for _, f := range i.Files {
+		at := slices.IndexFunc(now.Files, func(g IdentityFile) bool { return g.Role == f.Role })
+		switch {
+		case at < 0:
+			out = append(out, f.Role+" "+f.Path+" is gone")
+		case now.Files[at].Path != f.Path:
+			out = append(out, f.Role+" moved from "+f.Path+" to "+now.Files[at].Path)
+		case now.Files[at].SHA256 != f.SHA256:
+			out = append(out, f.Role+" "+f.Path+" has other content")
+		}
+	}
+	for _, g := range now.Files {
+		if !slices.ContainsFunc(i.Files, func(f IdentityFile) bool { return f.Role == g.Role }) {
+			out = append(out, g.Role+" "+g.Path+" is new")
+		}
+	}
+	return out
+}
+
+// AuthState is what an inspection saw of an agent's login.
+type AuthState string
+
+// The auth states.
+const (
+	AuthReady    AuthState = "ready"
+	AuthRequired AuthState = "required"
+	AuthUnknown  AuthState = "unknown"
+)
+
+// Inspection is what was observed about one configuration revision.
+type Inspection struct {
+	Agent    AgentID  `json:"agent"`
+	Revision int      `json:"revision"`
+	At       Moment   `json:"at"`
+	Identity Identity `json:"identity"`
+	// Capabilities are what the agent can do, each with its evidence.
+	Capabilities []Capability `json:"capabilities"`
+	// Operations are what plans may ask of this agent.
+	Operations []Operation `json:"operations"`
+	Auth       AuthState   `json:"auth"`
+	// AuthHint says how a person logs the agent in; Signalbox never does.
+	AuthHint string `json:"auth_hint,omitempty"`
+	// Warnings are facts the operator should know before approving.
+	Warnings []string `json:"warnings,omitempty"`
+	// Problem says why the agent cannot be used; "" when it can.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Usable reports whether a plan may be frozen on this inspection at now.
+func (i *Inspection) Usable(now Moment, revision int) bool {
+	return i != nil && i.Problem == "" && i.Revision == revision && now.Since(i.At) < InspectionTTL
+}
+
+// Capability is one thing an agent can or cannot do.
+type Capability struct {
+	Name string `json:"name"`
+	// Has is whether it can.
+	Has bool `json:"has"`
+	// Evidence is "declared" (the protocol or the agent says so) or "measured"
+	// (a probe on this machine).
+	Evidence string `json:"evidence"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+// The evidences of a capability.
+const (
+	Declared = "declared"
+	Measured = "measured"
+)
+
+// Operation is what a task may do.
+type Operation string
+
+// The operations.
+const (
+	Research Operation = "research"
+	Read     Operation = "read"
+	Write    Operation = "write"
+	Test     Operation = "test"
+)
+
+// Operations lists every operation.
+var Operations = []Operation{Research, Read, Write, Test}
