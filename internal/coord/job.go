@@ -14,12 +14,16 @@ type Job struct {
 	// From says which job this one retries or continues.
 	From *JobOrigin `json:"from,omitempty"`
 	// Frozen is the exact plan of this revision, once made.
-	Frozen  *Frozen `json:"frozen,omitempty"`
-	Grant   *Grant  `json:"grant,omitempty"`
-	Drafted Moment  `json:"drafted"`
-	By      Actor   `json:"by"`
-	Started *Moment `json:"started,omitempty"`
-	Ended   *Moment `json:"ended,omitempty"`
+	Frozen *Frozen `json:"frozen,omitempty"`
+	Grant  *Grant  `json:"grant,omitempty"`
+	// Title, Deadline and Limits are those of the plan.
+	Title    string   `json:"title"`
+	Deadline Duration `json:"deadline"`
+	Limits   Limits   `json:"limits,omitzero"`
+	Drafted  Moment   `json:"drafted"`
+	By       Actor    `json:"by"`
+	Started  *Moment  `json:"started,omitempty"`
+	Ended    *Moment  `json:"ended,omitempty"`
 }
 
 // JobOrigin ties a drafted-again job to the one before.
@@ -32,19 +36,19 @@ type JobOrigin struct {
 
 // Due is when the grant's deadline passes, and whether there is one yet.
 func (j Job) Due() (Moment, bool) {
-	if j.Started == nil || j.Frozen == nil {
+	if j.Started == nil {
 		return Moment{}, false
 	}
-	return j.Started.Add(time.Duration(j.Frozen.Plan.Deadline)), true
+	return j.Started.Add(time.Duration(j.Deadline)), true
 }
 
 // Left is the time until the deadline at now, sleep counted; negative when it
 // has passed.
 func (j Job) Left(now Moment) time.Duration {
-	if j.Started == nil || j.Frozen == nil {
-		return MaxDeadline
+	if j.Started == nil {
+		return time.Duration(j.Deadline)
 	}
-	return time.Duration(j.Frozen.Plan.Deadline) - now.Since(*j.Started)
+	return time.Duration(j.Deadline) - now.Since(*j.Started)
 }
 
 // Apply moves the job, or is a Conflict.
