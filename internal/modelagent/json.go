@@ -1,0 +1,233 @@
+package modelagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The functions here walk JSON that json.Valid has passed. A relay looks at
+// three or four members of each of a hundred thousand small documents; walking
+// the bytes costs a fraction of filling structures by reflection, and matches
+// names exactly, which encoding/json does not.
+
+// valid reports whether b is one JSON document in valid UTF-8.
+func valid(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
+
+// members walks the members of an object; of anything else there are none. A
+// name that occurs twice comes twice: the last one counts, as in most readers.
+func members(object []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		i, ok := enter(object, '{')
+		for ok && object[i] != '}' {
+			end := skip(object, i)
+			name, _ := text(object[i:end])
+			i = space(object, space(object, end)+1) // past the colon
+			end = skip(object, i)
+			if !yield(string(name), object[i:end]) {
+				return
+			}
+			i = next(object, end)
+		}
+	}
+}
+
+// elements walks the elements of an array; of anything else there are none.
+func elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i, ok := enter(array, '[')
+		for ok && array[i] != ']' {
+			end := skip(array, i)
+			if !yield(array[i:end]) {
+				return
+			}
+			i = next(array, end)
+		}
+	}
+}
+
+// member gives one member of an object, nil if there is none.
+func member(object []byte, name string) []byte {
+	var found []byte
+	for n, value := range members(object) {
+		if n == name {
+			found = value
+		}
+	}
+	return found
+}
+
+func isObject(v []byte) bool { return starts(v, '{') }
+func isArray(v []byte) bool  { return starts(v, '[') }
+
+// isNull tells a member that is absent or null: peers use both for "none".
+func isNull(v []byte) bool { return len(v) == 0 || string(v) == "null" }
+
+// isEmpty tells null and the empty array.
+func isEmpty(v []byte) bool {
+	for range elements(v) {
+		return false
+	}
+	return isNull(v) || isArray(v)
+}
+
+// text decodes a string. It fails on other values and on text with half of a
+// surrogate pair, which has no UTF-8 form: encoding/json would put U+FFFD in
+// its place without a word. The result may share memory with v.
+func text(v []byte) ([]byte, bool) {
+	if !starts(v, '"') {
+		return nil, false
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1], true
+	}
+	var s string
+	if loneSurrogate(v) || json.Unmarshal(v, &s) != nil {
+		return nil, false
+	}
+	return []byte(s), true
+}
+
+// loneSurrogate looks for an escaped surrogate without its other half.
+func loneSurrogate(v []byte) bool {
+	for i := 0; i < len(v); i++ {
+		if v[i] != '\\' {
+			continue
+		}
+		i++
+		if v[i] != 'u' {
+			continue
+		}
+		switch unit := hex4(v[i+1:]); {
+		case unit >= 0xd800 && unit < 0xdc00:
+			rest := v[i+5:]
+			if !bytes.HasPrefix(rest, []byte(`\u`)) {
+				return true
+			}
+			if low := hex4(rest[2:]); low < 0xdc00 || low >= 0xe000 {
+				return true
+			}
+			i += 10
+		case unit >= 0xdc00 && unit < 0xe000:
+			return true
+		default:
+			i += 4
+		}
+	}
+	return false
+}
+
+func hex4(v []byte) uint64 {
+	n, _ := strconv.ParseUint(string(v[:4]), 16, 16)
+	return n
+}
+
+func starts(v []byte, c byte) bool { return len(v) > 0 && v[0] == c }
+
+// enter gives the index of the first thing inside a value that starts with
+// open, which is its end if it is empty.
+func enter(v []byte, open byte) (int, bool) {
+	if !starts(v, open) {
+		return 0, false
+	}
+	return space(v, 1), true
+}
+
+// next gives the index after a value and the comma that may follow.
+func next(v []byte, i int) int {
+	if i = space(v, i); v[i] == ',' {
+		i = space(v, i+1)
+	}
+	return i
+}
+
+func space(v []byte, i int) int {
+	for v[i] == ' ' || v[i] == '\n' || v[i] == '\t' || v[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// skip gives the index after the value that starts at i.
+func skip(v []byte, i int) int {
+	depth := 0
+	for {
+		switch v[i] {
+		case '"':
+			i = skipString(v, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			i++
+			if depth == 0 { // a number or a word, which only these can follow
+				for i < len(v) && bytes.IndexByte([]byte(",]} \n\t\r"), v[i]) < 0 {
+					i++
+				}
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+// skipString jumps from quote to quote, so long texts cost little.
+func skipString(v []byte, i int) int {
+	for i++; ; i++ {
+		i += bytes.IndexByte(v[i:], '"')
+		slashes := 0
+		for v[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendText appends at most room characters of s, which is valid UTF-8, as
+// the inside of a JSON string. It tells how many bytes of s and how many
+// characters that took. U+2028 and U+2029 are escaped because some readers of
+// lines end a line there.
+func appendText(dst, s []byte, room int) (out []byte, taken, chars int) {
+	i, from := 0, 0 // s[from:i] needs no escape and is not appended yet
+	for i < len(s) && chars < room {
+		chars++
+		c := s[i]
+		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		size := 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			if r, size = utf8.DecodeRune(s[i:]); r != 0x2028 && r != 0x2029 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, s[from:i]...)
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case size == 3:
+			dst = append(dst, `\u202`...)
+			dst = append(dst, hexDigits[s[i+2]&0xf])
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+		}
+		i += size
+		from = i
+	}
+	return append(dst, s[from:i]...), i, chars
+}
