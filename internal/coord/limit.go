@@ -93,6 +93,13 @@ const (
 	WriteTimeout = 10 * time.Second
 	// DrainWindow is how long a stopping worker waits for its attempts.
 	DrainWindow = 30 * time.Second
+	// KillGrace is how long a process tree has between the request to end and
+	// being killed: enough to flush a file, too short to go on working.
+	KillGrace = 2 * time.Second
+	// KillWindow is how long a tree may take to vanish in all. Only a process
+	// that the kernel holds (a dead network disk) takes longer, and it must not
+	// hold the worker.
+	KillWindow = 15 * time.Second
 	// HeartbeatInterval is how often the owner's record is renewed.
 	HeartbeatInterval = 2 * time.Second
 )

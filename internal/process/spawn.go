@@ -1,0 +1,75 @@
+package process
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"signalbox/internal/coord"
+)
+
+// Executable is the path under which this very binary can be started again.
+// On Linux it is the running image itself, so that gates work, and are of the
+// same version, after the file was replaced by an update.
+func Executable() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", &coord.Error{Code: coord.Unsupported, Message: "The path of the running program cannot be found.", Err: err}
+	}
+	return path, nil
+}
+
+// gated is a gate that waits, with our ends of its pipes.
+type gated struct {
+	proc                  *os.Process
+	stdin, stdout, stderr *os.File
+	goPipe, status        *os.File
+}
+
+// close closes the gate's own pipes. A gate that still waits then exits.
+func (g *gated) close() {
+	g.goPipe.Close()
+	g.status.Close()
+}
+
+// spawn starts a gate. All pipes are close-on-exec (os.Pipe), so another child
+// that is started at the same time cannot hold one open.
+func spawn(executable string, spec Spec, marker string) (*gated, error) {
+	var ours, theirs [5]*os.File
+	fail := func(err error) (*gated, error) {
+		for _, f := range slices.Concat(ours[:], theirs[:]) {
+			if f != nil {
+				f.Close()
+			}
+		}
+		return nil, &coord.Error{Code: coord.Unavailable, Message: "A process cannot be started on this machine at present.", Err: err}
+	}
+	for fd := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		if fd == 0 || fd == goFD {
+			theirs[fd], ours[fd] = r, w
+		} else {
+			ours[fd], theirs[fd] = r, w
+		}
+	}
+	proc, err := os.StartProcess(executable, append([]string{executable, gateArg, spec.Path}, spec.Args...), &os.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   append(slices.Clone(spec.Env), MarkerEnv+"="+marker),
+		Files: theirs[:],
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return fail(err)
+	}
+	for _, f := range theirs {
+		f.Close()
+	}
+	return &gated{proc: proc, stdin: ours[0], stdout: ours[1], stderr: ours[2], goPipe: ours[goFD], status: ours[statusFD]}, nil
+}

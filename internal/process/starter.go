@@ -1,0 +1,191 @@
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"signalbox/internal/clock"
+	"signalbox/internal/coord"
+)
+
+// Ledger keeps which processes may exist, across the death of the worker.
+type Ledger interface {
+	// Started records a process before its program runs. It is durable when
+	// it returns without an error.
+	Started(ctx context.Context, owner string, id Identity) error
+	// Ended records that nothing of the process's tree is left. Ending what
+	// is not recorded, or has ended, is no error.
+	Ended(ctx context.Context, id Identity) error
+}
+
+// Spec says what to start.
+type Spec struct {
+	// Owner names in the ledger what the process belongs to (an attempt, an
+	// inspection).
+	Owner string
+	// Path is the absolute path of a binary or of a script with a #! line. No
+	// shell is involved.
+	Path string
+	// Args are the arguments after the program's name.
+	Args []string
+	// Env is the whole environment, as Environment builds it. Start adds
+	// MarkerEnv and nothing else.
+	Env []string
+	// Dir is the absolute working directory.
+	Dir string
+}
+
+// Starter starts programs behind gates.
+type Starter struct {
+	executable, host string
+	ledger           Ledger
+}
+
+// New makes a Starter. executable is our own binary, whose main calls GateMain
+// first (see Executable); host goes into the identities.
+func New(executable, host string, ledger Ledger) *Starter {
+	return &Starter{executable: executable, host: host, ledger: ledger}
+}
+
+// Start starts a program and returns when it runs, that is, when exec has
+// replaced the gate.
+//
+// The order is: spawn the gate, read its identity, commit the identity to the
+// ledger, let the gate go. After an error nothing of the child is left, or the
+// ledger still holds what is. The error's code says whether another try can
+// help: NotFound, Invalid and Limit are faults of the Spec (the errno, if exec
+// failed, is in the chain), Unavailable is not.
+//
+// The child leads a session of its own. A process group alone would leave it
+// on the operator's terminal, where it could read the keyboard and get the
+// signals of Ctrl-C; and a session, unlike a group, cannot be entered from
+// outside, which is what proves its members to be ours.
+func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	boot, err := clock.BootID()
+	if err != nil {
+		return nil, err
+	}
+	marker := rand.Text()
+	g, err := spawn(s.executable, spec, marker)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	e, ok, err := lookup(g.proc.Pid)
+	if err == nil && !ok {
+		err = &coord.Error{Code: coord.Internal, Message: "The process table does not list a child of this process."}
+	}
+	if err != nil {
+		// Without its identity it can be ended only as our child, which is
+		// safe as long as it is not reaped.
+		_ = g.proc.Kill()
+		_, _ = g.proc.Wait()
+		g.stdin.Close()
+		g.stdout.Close()
+		g.stderr.Close()
+		return nil, err
+	}
+	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker}
+	p := newProcess(id, g, s.ledger)
+	if err := s.release(ctx, spec, id, g); err != nil {
+		// The caller's context may be what failed, and the clean-up must not.
+		g.close()
+		if killErr := p.Kill(context.WithoutCancel(ctx)); killErr != nil {
+			err = errors.Join(err, killErr)
+		}
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// release commits the identity and lets the gate become the program.
+func (s *Starter) release(ctx context.Context, spec Spec, id Identity, g *gated) error {
+	if err := s.ledger.Started(ctx, spec.Owner, id); err != nil {
+		return err
+	}
+	// The last moment at which the program provably never ran.
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, err := g.goPipe.Write([]byte{1}); err != nil {
+		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start.", Err: err}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = g.status.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var b [16]byte
+	n, err := g.status.Read(b[:])
+	switch {
+	case n > 0:
+		return execError(spec.Path, string(b[:n]))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return context.Cause(ctx)
+	}
+	return nil // end of file: the pipe closed at exec
+}
+
+func execError(path, number string) error {
+	n, _ := strconv.Atoi(number)
+	errno := syscall.Errno(n)
+	e := &coord.Error{Code: coord.Invalid, Err: errno}
+	name := filepath.Base(path)
+	switch errno {
+	case syscall.ENOENT:
+		e.Code, e.Message = coord.NotFound, "The program "+name+" or the interpreter that it names does not exist; check the agent's executable."
+	case syscall.EACCES, syscall.EPERM:
+		e.Message = "The program " + name + " may not be executed by this user; check its mode and that of its directories."
+	case syscall.ENOEXEC:
+		e.Message = "The program " + name + " is neither a binary for this machine nor a script that begins with #!."
+	case syscall.E2BIG:
+		e.Code, e.Message = coord.Limit, "The arguments and the environment of "+name+" are larger than the system allows."
+	default:
+		e.Code, e.Message = coord.Unavailable, "The program "+name+" cannot be executed: "+errno.Error()+"."
+	}
+	return e
+}
+
+func (s Spec) check() error {
+	switch {
+	case !filepath.IsAbs(s.Path):
+		return coord.Errorf(coord.Invalid, "The program to start must be an absolute path.")
+	case !filepath.IsAbs(s.Dir):
+		return coord.Errorf(coord.Invalid, "The working directory of %s must be an absolute path.", filepath.Base(s.Path))
+	case strings.ContainsRune(s.Path+s.Dir+strings.Join(s.Args, ""), 0):
+		return coord.Errorf(coord.Invalid, "The path, directory or an argument of the program to start holds a NUL.")
+	}
+	if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
+		return &coord.Error{Code: coord.NotFound, Message: "The working directory of " + filepath.Base(s.Path) + " is not a directory that can be reached.", Err: err}
+	}
+	return checkEnv(s.Env)
+}
+
+// Sweep ends what is left of processes that an earlier worker recorded on this
+// host, and records their end. Identities of other hosts are left alone. It
+// returns after all of them are gone or have been tried.
+func (s *Starter) Sweep(ctx context.Context, ids []Identity) error {
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i, id := range ids {
+		if id.Host != s.host {
+			continue
+		}
+		all.Go(func() {
+			if errs[i] = KillTree(ctx, id); errs[i] == nil {
+				errs[i] = s.ledger.Ended(ctx, id)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

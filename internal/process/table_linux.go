@@ -1,0 +1,116 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// table reads all processes that /proc shows. Processes that end meanwhile are
+// left out.
+func table() ([]entry, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, tableError(err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, tableError(err)
+	}
+	all := make([]entry, 0, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if e, ok, err := lookup(pid); err != nil {
+			return nil, err
+		} else if ok {
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// lookup reads one process; false means that there is none.
+func lookup(pid int) (entry, bool, error) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if gone(err) {
+		return entry{}, false, nil
+	}
+	if err != nil {
+		return entry{}, false, tableError(err)
+	}
+	e, ok := parseStat(b)
+	if !ok {
+		return entry{}, false, tableError(errors.New("malformed stat line"))
+	}
+	return e, true, nil
+}
+
+// parseStat reads proc_pid_stat(5). The command name, field 2, is in
+// parentheses and may itself hold spaces and parentheses, so the rest is taken
+// after the last one.
+func parseStat(line []byte) (entry, bool) {
+	open, shut := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 1 || shut < open {
+		return entry{}, false
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(line[:open])))
+	f := bytes.Fields(line[shut+1:]) // f[0] is field 3
+	if err != nil || len(f) < 20 {
+		return entry{}, false
+	}
+	var n [3]int
+	for i := range n {
+		if n[i], err = strconv.Atoi(string(f[1+i])); err != nil {
+			return entry{}, false
+		}
+	}
+	start, err := strconv.ParseUint(string(f[19]), 10, 64)
+	if err != nil {
+		return entry{}, false
+	}
+	// Z is a zombie, X and x are on their way out of the table.
+	state := f[0][0]
+	return entry{pid: pid, parent: n[0], group: n[1], session: n[2], start: start, zombie: state == 'Z' || state == 'X' || state == 'x'}, true
+}
+
+// marked reports whether the environment with which a process was last
+// exec'ed holds the entry. Processes whose environment we may not read run
+// with other rights, so they are none of ours.
+func marked(pid int, assignment string) bool {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	return err == nil && hasEntry(b, assignment)
+}
+
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+}
+
+// awaitExit returns when the child has ended, before it is reaped: until then
+// its pid, and with it the session's number, can go to nobody else.
+func awaitExit(pid int) {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// adoptOrphans makes the calling process, and after exec the program, the
+// parent of descendants whose own parent ended (prctl(2),
+// PR_SET_CHILD_SUBREAPER, kept by exec and not inherited by children). Without
+// it a daemon goes to pid 1 and no chain of parents leads to it; the marker
+// does not help where a program starts its servers with an environment of its
+// own, as MCP clients do. Failure only costs that way of finding them.
+func adoptOrphans() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}

@@ -1,0 +1,3 @@
+package process_test
+
+func worker(string) {}
