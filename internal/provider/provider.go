@@ -53,9 +53,11 @@ type Session interface {
 	// error says why when they were not all handed over.
 	Send(ctx context.Context) (coord.HandedOver, error)
 
-	// Next gives the next event. The first one after a handover is EventReceipt;
-	// the last one is EventEnd or EventLost, after which Next gives io.EOF. A
-	// call that ends with its context has taken nothing.
+	// Next gives the next event. The first one is EventReceipt, unless the
+	// attempt is lost before there is one; the last one is EventEnd or EventLost.
+	// After it Next never waits: it gives an EventLate that came, else io.EOF,
+	// so an owner that closes the session and then calls Next until io.EOF has
+	// them all. A call that ends with its context has taken nothing.
 	Next(ctx context.Context) (Event, error)
 
 	// Respond brings the operator's answer to the provider. It is idempotent
