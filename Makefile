@@ -1,0 +1,61 @@
+# The commands of this project. `make` lists them.
+
+GOLANGCI_VERSION := 2.15.0
+GOVULNCHECK_VERSION := 1.9.0
+
+# Everything that is fetched or built for the work on the project, and never
+# committed.
+CACHE := $(CURDIR)/.cache
+GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
+GOVULNCHECK := $(CACHE)/bin/govulncheck-$(GOVULNCHECK_VERSION)
+
+# How long `make fuzz` tries each fuzz test.
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/signalbox, one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/signalbox ./cmd/signalbox
+
+.PHONY: test
+test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a skipped test fails
+	go run ./internal/tools/testgate -timeout 15m -race "$(patsubst %,./%/...,$(wildcard internal cmd))" -plain ./e2e/...
+
+.PHONY: check
+check: lint vuln test ## what CI runs: lint, vuln and test
+
+.PHONY: lint
+lint: $(GOLANGCI) ## gofmt, go vet and the linters of .golangci.yml
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## look for known vulnerabilities in what the code calls
+	@sh internal/tools/vuln.sh $(GOVULNCHECK)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for FUZZTIME (10s)
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' internal | while IFS=: read -r file func; do \
+		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
+	done
+
+.PHONY: peers
+peers: ## install the agents and clients of the tests into .cache/peers
+	go run ./e2e/peers/install
+
+.PHONY: clean
+clean: ## remove what was built and fetched
+	rm -rf bin coverage $(CACHE)
+
+$(GOLANGCI):
+	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION)
+	mv $(@D)/golangci-lint $@
+
+$(GOVULNCHECK):
+	GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@v$(GOVULNCHECK_VERSION)
+	mv $(@D)/govulncheck $@

@@ -1,0 +1,13 @@
+// Command testgate runs the tests of the project and judges the run.
+//
+// It promises three things beyond go test. A test that was skipped fails the
+// run when the environment variable CI is set, and is listed with its reason
+// everywhere else. A run in which no test ran fails. And the last line of its
+// output counts what passed, failed and was skipped.
+//
+//	testgate [-v] [-timeout 10m] [-race PATTERNS] [-plain PATTERNS]
+//
+// The patterns are package patterns, separated by spaces. The packages of
+// -race run with the race detector where a C compiler makes that possible,
+// without it otherwise, which the summary says; those of -plain run without.
+package main
