@@ -1,0 +1,61 @@
+package journal
+
+import (
+	"strings"
+
+	"signalbox/internal/coord"
+)
+
+// EventFilter chooses events; a zero member does not restrict.
+type EventFilter struct {
+	Job     coord.JobID
+	Attempt coord.AttemptID
+}
+
+// Append writes e as the next event and gives its sequence, which is final
+// once the operation is committed. Seq is overwritten, At is set to now when
+// it is zero. A failure fails the operation.
+func (tx *Tx) Append(e coord.Event) int64 {
+	e.Seq = tx.head + 1
+	if e.At.IsZero() {
+		e.At = tx.Now()
+	}
+	doc, err := encode(tx, e)
+	if err != nil {
+		return e.Seq // encode and exec keep the failure
+	}
+	if _, err := tx.exec(`INSERT INTO events (seq, kind, job, attempt, doc) VALUES ($1, $2, $3, $4, $5)`,
+		e.Seq, e.Kind, optional(e.Job), optional(e.Attempt), doc); err == nil {
+		tx.head = e.Seq
+	}
+	return e.Seq
+}
+
+// optional is nil for an empty id, so that the partial indexes stay small.
+func optional[T ~string](id T) any {
+	if id == "" {
+		return nil
+	}
+	return string(id)
+}
+
+// Events reads at most limit events that f chooses, with a sequence greater
+// than after, in order.
+func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, error) {
+	where := []string{"seq > $1"}
+	args := []any{after, limit}
+	if f.Job != "" {
+		args = append(args, string(f.Job))
+		where = append(where, "job = $3")
+	}
+	if f.Attempt != "" {
+		args = append(args, string(f.Attempt))
+		where = append(where, "attempt = $"+string(rune('0'+len(args))))
+	}
+	return list[coord.Event](v, `SELECT doc FROM events WHERE `+strings.Join(where, " AND ")+` ORDER BY seq LIMIT $2`, args...)
+}
+
+// Head is the sequence of the last event that this view sees.
+func (v *View) Head() (int64, error) {
+	return scalar[int64](v, `SELECT COALESCE(MAX(seq), 0) FROM events`)
+}

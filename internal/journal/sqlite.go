@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"signalbox/internal/coord"
+)
+
+// applicationID marks a SQLite file as a journal of Signalbox ("Sgbx").
+const applicationID = 0x53676278
+
+// readers is how many views may run at once. Each is short, and two cores
+// gain nothing from more.
+const readers = 4
+
+// database is the SQLite file or memory: one writing connection and a pool of
+// query-only ones.
+type database struct {
+	write, read *sql.DB
+	writer      *session
+	readers     chan *session
+	opened      int // how many sessions go round in readers
+}
+
+func openDatabase(ctx context.Context, dir string, memory *Memory) (_ *database, err error) {
+	d := &database{readers: make(chan *session, readers)}
+	defer func() {
+		if err != nil {
+			_ = d.close() // the first error is the one to tell
+		}
+	}()
+	var writeDSN, readDSN string
+	if memory != nil {
+		writeDSN = memory.dsn + "&_dqs=0&_foreign_keys=1"
+		readDSN = writeDSN + "&_query_only=1"
+	} else {
+		// Syncing data without the file's times is as durable and takes half
+		// the time; where the platform has no such call, nothing changes.
+		if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+			return nil, err
+		}
+		path := filepath.Join(dir, databaseName)
+		if err := makePrivate(path); err != nil {
+			return nil, dirFailed(dir, err)
+		}
+		base := fileURL(path) + "?_dqs=0&_defensive=1&_foreign_keys=1&_busy_timeout=5000&_error_rc=1"
+		writeDSN = base + "&_journal_mode=WAL&_synchronous=FULL"
+		readDSN = base + "&_query_only=1"
+	}
+	if d.write, err = sql.Open("sqlite", writeDSN); err != nil {
+		return nil, err
+	}
+	if d.writer, err = newSession(ctx, d.write); err != nil {
+		return nil, openFailed(err)
+	}
+	if err := d.verify(ctx, memory); err != nil {
+		return nil, openFailed(err)
+	}
+	if d.read, err = sql.Open("sqlite", readDSN); err != nil {
+		return nil, err
+	}
+	for range readers {
+		s, err := newSession(ctx, d.read)
+		if err != nil {
+			return nil, openFailed(err)
+		}
+		d.readers <- s
+		d.opened++
+	}
+	return d, nil
+}
+
+// verify checks that the settings durability rests on are in force.
+func (d *database) verify(ctx context.Context, memory *Memory) error {
+	var mode string
+	var synchronous int
+	if err := d.writer.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return err
+	}
+	if err := d.writer.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return err
+	}
+	const full = 2
+	if memory == nil && (mode != "wal" || synchronous != full) {
+		return coord.Errorf(coord.Unavailable, "the file system of the data directory does not support a write-ahead log: put the directory on a local disk")
+	}
+	return nil
+}
+
+// close awaits every reader, then closes all handles. The last one to close
+// moves the write-ahead log into the database, so the writer goes last.
+func (d *database) close() error {
+	var errs []error
+	if d.read != nil {
+		for range d.opened {
+			errs = append(errs, (<-d.readers).close())
+		}
+		errs = append(errs, d.read.Close())
+	}
+	if d.writer != nil {
+		errs = append(errs, d.writer.close())
+	}
+	if d.write != nil {
+		errs = append(errs, d.write.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// makePrivate makes path as an empty file of mode 0600, or makes an existing
+// one private.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// fileURL is path as SQLite's URI, which keeps any character of it literal.
+func fileURL(path string) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}).String()
+}
+
+func randomID() string { return rand.Text() }
+
+func meta(ctx context.Context, s *session, name string) (string, error) {
+	v := View{ctx: ctx, q: s}
+	return scalar[string](&v, `SELECT value FROM meta WHERE name = $1`, name)
+}
+
+func setMeta(ctx context.Context, s *session, name, value string) error {
+	_, err := s.ExecContext(ctx, `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+	return err
+}
+
+// openFailed says in words why the database could not be opened.
+func openFailed(err error) error {
+	var typed *coord.Error
+	if errors.As(err, &typed) {
+		return err
+	}
+	switch sqliteCode(err) {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return &coord.Error{Code: coord.Invalid, Message: "journal.db is damaged or is not a database: move it away and restore the newest journal-backup-*.db of the data directory in its place", Err: err}
+	case sqlite3.SQLITE_FULL:
+		return &coord.Error{Code: coord.Unavailable, Message: "the disk of the data directory is full: free some space and start again", Err: err}
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return &coord.Error{Code: coord.Unavailable, Message: "journal.db cannot be written: check that the data directory and its files belong to you and that the file system is writable", Err: err}
+	case sqlite3.SQLITE_BUSY:
+		return &coord.Error{Code: coord.Unavailable, Message: "journal.db is locked by another program: close it and start again", Err: err}
+	}
+	return err
+}
+
+// dirFailed says in words why the data directory cannot be used.
+func dirFailed(dir string, err error) error {
+	remedy := "check the path and its permissions"
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "it or its files belong to another user: change the owner, or name another directory with --data"
+	case errors.Is(err, syscall.EROFS):
+		remedy = "the file system is read-only: name another directory with --data"
+	case errors.Is(err, syscall.ENOSPC):
+		remedy = "the disk is full: free some space"
+	case errors.Is(err, syscall.ENOTDIR):
+		remedy = "a part of the path is a file: name another directory with --data"
+	}
+	return &coord.Error{Code: coord.Unavailable, Message: "the data directory " + dir + " cannot be used: " + remedy, Err: err}
+}

@@ -1,0 +1,268 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/fault"
+)
+
+// A batch is what one COMMIT carries: at most maxBatch operations, and no
+// further one after maxBatchBytes were written, so that a commit stays short.
+const (
+	maxBatch      = 256
+	maxBatchBytes = 4 << 20
+)
+
+// operation is one Update on its way through the writer.
+type operation struct {
+	ctx     context.Context
+	fn      func(*Tx) error
+	control bool
+	// taken is set by whoever comes first: the writer, which then answers, or
+	// the caller, which then goes away.
+	taken atomic.Bool
+	done  chan error
+	err   error
+}
+
+// Update runs fn in the writer and returns after COMMIT. It is the control
+// lane, for everything but an agent's text.
+//
+// fn sees all earlier operations and runs alone. An error or panic of fn
+// undoes fn's writes and is returned; it touches no other operation. fn may
+// run a second time when the disk was full, so it sets its results anew each
+// time; it must not call Update or View, nor wait for anything.
+//
+// When ctx ends while the operation waits for its turn, nothing is written and
+// the cause is returned; once it runs, its outcome is awaited. An error of the
+// database is Unavailable (Conflict when another owner has taken over), closes
+// Failed, and leaves open whether fn's writes are on the disk.
+func (j *Journal) Update(ctx context.Context, fn func(*Tx) error) error {
+	return j.submit(j.control, &operation{ctx: ctx, fn: fn, control: true, done: make(chan error, 1)})
+}
+
+// UpdateText is Update for an agent's text: it goes after everything that
+// waits in the control lane, and it is refused, as Unavailable, on a full disk
+// on which control operations still succeed.
+func (j *Journal) UpdateText(ctx context.Context, fn func(*Tx) error) error {
+	return j.submit(j.text, &operation{ctx: ctx, fn: fn, done: make(chan error, 1)})
+}
+
+func (j *Journal) submit(lane chan<- *operation, op *operation) error {
+	if err := j.refused(op.ctx); err != nil {
+		return err
+	}
+	select {
+	case lane <- op:
+	case <-op.ctx.Done():
+		return context.Cause(op.ctx)
+	case <-j.closing:
+		return errClosed()
+	case <-j.failed:
+		return j.Err()
+	}
+	select {
+	case err := <-op.done:
+		return err
+	case <-op.ctx.Done():
+	case <-j.closing:
+	case <-j.failed:
+	}
+	if op.taken.CompareAndSwap(false, true) {
+		return j.refused(op.ctx)
+	}
+	return <-op.done
+}
+
+// refused says why an operation cannot be run now, nil if it can.
+func (j *Journal) refused(ctx context.Context) error {
+	select {
+	case <-j.failed:
+		return j.Err()
+	case <-j.closing:
+		return errClosed()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	default:
+		return nil
+	}
+}
+
+func errClosed() error {
+	return coord.Errorf(coord.Unavailable, "the journal is closed: Signalbox is stopping, try again when it runs")
+}
+
+// write is the writer goroutine, the only one that touches db.writer.
+func (j *Journal) write() {
+	defer close(j.written)
+	for {
+		op := j.next()
+		if op == nil {
+			select {
+			case op = <-j.control:
+			case op = <-j.text:
+			case <-j.closing:
+				return
+			case <-j.failed:
+				return
+			}
+		}
+		j.batch(op)
+	}
+}
+
+// next gives what waits, control first, or nil.
+func (j *Journal) next() *operation {
+	select {
+	case op := <-j.control:
+		return op
+	default:
+	}
+	select {
+	case op := <-j.control:
+		return op
+	case op := <-j.text:
+		return op
+	default:
+		return nil
+	}
+}
+
+// batch runs first and everything that waits in one transaction, commits, and
+// only then makes it visible and answers.
+func (j *Journal) batch(first *operation) {
+	if j.memory != nil {
+		j.memory.turn.Lock()
+		defer j.memory.turn.Unlock()
+	}
+	var ops []*operation
+	head, err := j.transact(func(tx *Tx) {
+		for op := first; op != nil; op = j.gather(len(ops)) {
+			if !op.taken.CompareAndSwap(false, true) {
+				continue
+			}
+			ops = append(ops, op)
+			j.runIn(tx, op)
+			if tx.s.broken != nil || tx.s.written >= maxBatchBytes {
+				return
+			}
+		}
+	})
+	if isFull(err) && j.reserve.release() {
+		j.log.Error("the disk is full: the reserve was released, and only control operations are written until there is space")
+		head, err = j.transact(func(tx *Tx) {
+			for _, op := range ops {
+				if !op.control {
+					op.err = writeFailed(err)
+				} else if tx.s.broken == nil {
+					j.runIn(tx, op)
+				}
+			}
+		})
+	}
+	if err != nil {
+		if coord.CodeOf(err) == coord.Internal {
+			err = writeFailed(err)
+		}
+		j.fail(err)
+		for _, op := range ops {
+			op.done <- err
+		}
+		return
+	}
+	if head != j.Head() {
+		j.publish(head)
+	}
+	for _, op := range ops {
+		op.done <- op.err
+	}
+	// Those who were answered are about to send their next operation: let
+	// them, so that they share the next COMMIT instead of missing it.
+	runtime.Gosched()
+}
+
+// gather gives the next operation of a batch of n, or nil when it is complete.
+func (j *Journal) gather(n int) *operation {
+	if n >= maxBatch {
+		return nil
+	}
+	return j.next()
+}
+
+// transact runs fill in a transaction of this generation and commits it. It
+// gives the head after COMMIT. An error means that nothing may be relied on.
+func (j *Journal) transact(fill func(*Tx)) (head int64, err error) {
+	ctx := context.Background() // the operations of a batch are not one caller's
+	s := j.db.writer
+	s.broken, s.written = nil, 0
+	defer func() {
+		if err != nil {
+			// SQLite may have ended the transaction itself; then this fails.
+			_ = s.run(ctx, "ROLLBACK")
+		}
+	}()
+	if err := s.run(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return 0, err
+	}
+	var current int
+	if err := s.QueryRowContext(ctx, `SELECT COUNT(*) FROM meta WHERE name = 'generation' AND value = $1`, strconv.FormatInt(j.generation, 10)).Scan(&current); err != nil {
+		return 0, err
+	}
+	if current != 1 {
+		return 0, coord.Errorf(coord.Conflict, "another worker has taken over this journal: this one must end")
+	}
+	tx := &Tx{j: j, s: s, head: j.Head(), View: View{q: s}}
+	fill(tx)
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	fault.Point("journal.commit.before")
+	if err := s.run(ctx, "COMMIT"); err != nil {
+		return 0, err
+	}
+	fault.Point("journal.commit.after")
+	return tx.head, nil
+}
+
+// runIn runs one operation in its savepoint and leaves its outcome in op.err.
+func (j *Journal) runIn(tx *Tx, op *operation) {
+	head := tx.head
+	tx.ctx, tx.err = op.ctx, nil
+	if op.err = tx.s.run(op.ctx, "SAVEPOINT operation"); op.err != nil {
+		return
+	}
+	op.err = j.call(tx, op)
+	if op.err == nil {
+		op.err = tx.err
+	}
+	if tx.s.broken != nil {
+		return
+	}
+	if op.err != nil {
+		tx.head = head
+		if err := tx.s.run(op.ctx, "ROLLBACK TO operation"); err != nil {
+			tx.s.broken = err
+			return
+		}
+	}
+	if err := tx.s.run(op.ctx, "RELEASE operation"); err != nil {
+		tx.s.broken = err
+	}
+}
+
+// call runs fn and turns its panic into an error.
+func (j *Journal) call(tx *Tx, op *operation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.log.Error("an operation of the journal panicked and was undone", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = coord.Errorf(coord.Internal, "an operation of the journal panicked and was undone: see the log")
+		}
+	}()
+	return op.fn(tx)
+}
