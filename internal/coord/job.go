@@ -107,7 +107,7 @@ func (j Job) Follow(tasks []Task) JobEvent {
 func heldByUnknown(t Task, tasks []Task) bool {
 	for _, need := range t.Needs {
 		for _, n := range tasks {
-			if n.ID == need && (n.State == TaskUnknown || n.State == TaskBlocked && heldByUnknown(n, tasks)) {
+			if n.Key == need && (n.State == TaskUnknown || n.State == TaskBlocked && heldByUnknown(n, tasks)) {
 				return true
 			}
 		}
@@ -117,14 +117,15 @@ func heldByUnknown(t Task, tasks []Task) bool {
 
 // Task is one task of a started job.
 type Task struct {
-	ID     TaskID    `json:"id"`
-	Job    JobID     `json:"job"`
-	Key    string    `json:"key"`
-	Index  int       `json:"index"`
-	Agent  AgentID   `json:"agent"`
-	State  TaskState `json:"state"`
-	Needs  []TaskID  `json:"needs,omitempty"`
-	Writes bool      `json:"writes,omitempty"`
+	ID    TaskID    `json:"id"`
+	Job   JobID     `json:"job"`
+	Key   string    `json:"key"`
+	Index int       `json:"index"`
+	Agent AgentID   `json:"agent"`
+	State TaskState `json:"state"`
+	// Needs are the keys of the tasks that this one waits for.
+	Needs  []string `json:"needs,omitempty"`
+	Writes bool     `json:"writes,omitempty"`
 	// Reason says why the task is in its state, where the name does not.
 	Reason string `json:"reason,omitempty"`
 	// Attempts counts those made so far.

@@ -1,0 +1,121 @@
+package journal
+
+import (
+	"encoding/json"
+
+	"github.com/oklog/ulid/v2"
+
+	"signalbox/internal/coord"
+)
+
+// Agent gives the directory's entry, or NotFound.
+func (v *View) Agent(id coord.AgentID) (coord.Agent, error) {
+	return find[coord.Agent](v, "agent "+string(id), `SELECT doc FROM agents WHERE id = $1`, id)
+}
+
+// Agents gives every entry that was not removed, by id.
+func (v *View) Agents() ([]coord.Agent, error) {
+	return list[coord.Agent](v, `SELECT doc FROM agents WHERE removed = 0 ORDER BY id`)
+}
+
+// AgentRevision gives one revision of an agent's configuration, or NotFound.
+func (v *View) AgentRevision(id coord.AgentID, revision int) (coord.AgentConfig, error) {
+	return find[coord.AgentConfig](v, "that revision of agent "+string(id),
+		`SELECT doc FROM agent_revisions WHERE agent = $1 AND revision = $2`, id, revision)
+}
+
+// PutAgent stores the entry and the revision of its configuration that it
+// names, and tells of it.
+func (tx *Tx) PutAgent(a coord.Agent, by coord.Actor) error {
+	a.Changed = tx.Now()
+	doc, err := encode(tx, a)
+	if err != nil {
+		return err
+	}
+	if err := tx.put(`INSERT INTO agents (id, removed, doc) VALUES ($1, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET removed = excluded.removed, doc = excluded.doc`, a.ID, flag(a.Removed), doc); err != nil {
+		return err
+	}
+	config, err := encode(tx, a.Config)
+	if err != nil {
+		return err
+	}
+	if err := tx.put(`INSERT INTO agent_revisions (agent, revision, doc) VALUES ($1, $2, $3)
+		ON CONFLICT (agent, revision) DO NOTHING`, a.ID, a.Revision, config); err != nil {
+		return err
+	}
+	return tx.tell(coord.Event{Kind: coord.AgentChanged, Agent: a.ID, By: &by}, struct {
+		Name     string `json:"name"`
+		Revision int    `json:"revision"`
+		Enabled  bool   `json:"enabled"`
+		Removed  bool   `json:"removed,omitempty"`
+	}{a.Name, a.Revision, a.Enabled, a.Removed})
+}
+
+// PutInspection stores what was observed, if the agent still has the revision
+// that was inspected; otherwise it is Stale.
+func (tx *Tx) PutInspection(i coord.Inspection) error {
+	a, err := tx.Agent(i.Agent)
+	if err != nil {
+		return err
+	}
+	if a.Revision != i.Revision {
+		return coord.Errorf(coord.Stale, "agent %s changed while it was inspected; inspect it again", i.Agent)
+	}
+	a.Inspection = &i
+	doc, err := encode(tx, a)
+	if err != nil {
+		return err
+	}
+	if err := tx.put(`UPDATE agents SET doc = $2 WHERE id = $1`, a.ID, doc); err != nil {
+		return err
+	}
+	return tx.tell(coord.Event{Kind: coord.AgentInspected, Agent: a.ID}, struct {
+		Revision int             `json:"revision"`
+		Auth     coord.AuthState `json:"auth"`
+		Problem  string          `json:"problem,omitempty"`
+	}{i.Revision, i.Auth, i.Problem})
+}
+
+// tell appends an event with data as its document.
+func (tx *Tx) tell(e coord.Event, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	e.Data = raw
+	tx.Append(e)
+	return nil
+}
+
+// find is get with the thing named in the NotFound error.
+func find[T any](v *View, what, query string, args ...any) (T, error) {
+	out, err := get[T](v, query, args...)
+	if coord.CodeOf(err) == coord.NotFound {
+		return out, coord.Errorf(coord.NotFound, "there is no %s", what)
+	}
+	return out, err
+}
+
+// put runs one writing statement for its effect.
+func (tx *Tx) put(query string, args ...any) error {
+	_, err := tx.exec(query, args...)
+	return err
+}
+
+// next gives the one number of a query.
+func (tx *Tx) next(query string) (int64, error) { return scalar[int64](&tx.View, query) }
+
+// newID makes a typed id: prefix and a ULID of the present moment, greater than
+// the one before it within the same millisecond.
+func (tx *Tx) newID(prefix string) string {
+	return prefix + ulid.MustNew(ulid.Timestamp(tx.Now().Wall), tx.j.entropy).String()
+}
+
+// flag is a truth value as the database keeps it.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
