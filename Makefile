@@ -30,8 +30,7 @@ test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a 
 check: lint vuln test ## what CI runs: lint, vuln and test
 
 .PHONY: lint
-lint: $(GOLANGCI) ## gofmt, go vet and the linters of .golangci.yml
-	go vet ./...
+lint: $(GOLANGCI) ## gofmt and the linters of .golangci.yml, go vet among them
 	$(GOLANGCI) run ./...
 
 .PHONY: vuln
