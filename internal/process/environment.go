@@ -93,11 +93,11 @@ func checkEnv(env []string) error {
 	return nil
 }
 
-// hasEntry looks for one entry in a NUL-separated block.
-func hasEntry(block []byte, assignment string) bool {
+// hasMarker looks for the marker in a NUL-separated environment.
+func hasMarker(block []byte, marker string) bool {
 	for e := range bytes.SplitSeq(block, []byte{0}) {
-		if string(e) == assignment {
-			return true
+		if name, v, _ := bytes.Cut(e, []byte{'='}); string(name) == MarkerEnv && string(v) == marker {
+			return marker != ""
 		}
 	}
 	return false

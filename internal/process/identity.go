@@ -26,6 +26,11 @@ type Identity struct {
 	// finds descendants that left the group and whose parents are gone. It is
 	// not a secret and gives no rights.
 	Marker string `json:"marker"`
+	// Stderr is the inode of the pipe on which the tree writes its standard
+	// error, 0 where the system does not show it (macOS). It finds descendants
+	// that were started with an environment of their own, as the servers of
+	// MCP clients are, and whose parents are gone: those inherit stderr.
+	Stderr uint64 `json:"stderr,omitempty"`
 }
 
 // Self is the identity of the calling process, for records of who owns

@@ -296,3 +296,124 @@ func TestProgramDoesNotRunBeforeTheLedgerHasCommitted(t *testing.T) {
 		t.Errorf("the program never ran: %v", err)
 	}
 }
+
+func TestStderrIsKeptAsABoundedTail(t *testing.T) {
+	p := start(t, &ledger{}, shell(t.TempDir(), `i=0; while [ $i -lt 40000 ]; do echo "line $i" >&2; i=$((i+1)); done; echo last >&2`))
+	if _, err := p.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if got := p.Stderr(); len(got) != coord.MaxStderr || !strings.HasSuffix(got, "line 39999\nlast\n") {
+		t.Errorf("%d bytes are kept, the end is %q", len(got), got[max(0, len(got)-30):])
+	}
+}
+
+func TestKillEndsAWriteToAProcessThatDoesNotRead(t *testing.T) {
+	p := start(t, &ledger{}, shell(t.TempDir(), "sleep 1000"))
+	wrote := make(chan error)
+	go func() {
+		_, err := p.Stdin.Write(make([]byte, 1<<20))
+		wrote <- err
+	}()
+	if err := p.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-wrote; !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the write ended with %v", err)
+	}
+}
+
+func TestChildReadsFromABlockingPipe(t *testing.T) {
+	// A child that finds its input non-blocking sees EAGAIN as an error.
+	p := start(t, &ledger{}, shell(t.TempDir(), `for i in 0 1 2; do while read k v; do case $k in flags:) echo $v;; esac; done < /proc/$$/fdinfo/$i; done`))
+	out, err := io.ReadAll(p.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := strings.Fields(string(out))
+	if len(modes) != 3 {
+		t.Fatalf("flags %q", out)
+	}
+	for fd, m := range modes {
+		flags, err := strconv.ParseInt(m, 8, 64)
+		if err != nil || flags&syscall.O_NONBLOCK != 0 {
+			t.Errorf("descriptor %d has the flags %q, %v", fd, m, err)
+		}
+	}
+}
+
+func TestStartsAtTheSameTimeDoNotHoldEachOther(t *testing.T) {
+	// Each child ends at the end of its input, so a pipe that leaked into a
+	// sibling would keep it alive.
+	l := &ledger{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			p, err := process.New(executable(t), "host", l).Start(t.Context(), shell(os.TempDir(), "read x"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer p.Close()
+			_ = p.Stdin.Close()
+			if exit, err := p.Wait(t.Context()); err != nil || exit != (process.Exit{Code: 1, Ending: process.AfterClose}) {
+				t.Errorf("exit %+v, %v", exit, err)
+			}
+			if err := p.Kill(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := l.open(); len(got) != 0 {
+		t.Errorf("the ledger holds %+v", got)
+	}
+}
+
+func TestStartIsGivenUpWithItsContext(t *testing.T) {
+	stop := errors.New("operator stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var pid int
+	l := &ledger{started: func(id process.Identity) { pid = id.PID; cancel(stop) }}
+	flag := filepath.Join(t.TempDir(), "ran")
+	_, err := process.New(executable(t), "host", l).Start(ctx, shell(t.TempDir(), `echo > "$1"`, flag))
+	if !errors.Is(err, stop) {
+		t.Errorf("Start = %v", err)
+	}
+	if running(pid) || len(l.open()) != 0 {
+		t.Errorf("pid %d runs, the ledger holds %+v", pid, l.open())
+	}
+	if _, err := os.Stat(flag); err == nil {
+		t.Error("the program ran")
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	s := process.New(executable(b), "host", &ledger{})
+	for b.Loop() {
+		p, err := s.Start(b.Context(), process.Spec{Path: "/bin/true", Dir: "/"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-p.Done()
+		if err := p.Kill(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		p.Close()
+	}
+}
+
+func BenchmarkAlive(b *testing.B) {
+	id, err := process.Self("host")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if alive, err := process.Alive(id); !alive || err != nil {
+			b.Fatal(alive, err)
+		}
+	}
+}

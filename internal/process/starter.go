@@ -96,7 +96,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		g.stderr.Close()
 		return nil, err
 	}
-	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker}
+	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr)}
 	p := newProcess(id, g, s.ledger)
 	if err := s.release(ctx, spec, id, g); err != nil {
 		// The caller's context may be what failed, and the clean-up must not.

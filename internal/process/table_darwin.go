@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"encoding/binary"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,11 +48,11 @@ func fromKinfo(k *unix.KinfoProc) entry {
 	return e
 }
 
-// marked reports whether the environment of a process holds the entry.
+// marked reports whether the environment of a process holds the marker.
 // KERN_PROCARGS2 gives argc, then the path, the arguments and the environment,
 // each ended by NUL; macOS leaves the environment out for its own protected
 // programs.
-func marked(pid int, assignment string) bool {
+func marked(pid int, id Identity) bool {
 	b, err := unix.SysctlRaw("kern.procargs2", pid)
 	if err != nil || len(b) < 4 {
 		return false
@@ -63,8 +64,12 @@ func marked(pid int, assignment string) bool {
 	for range argc {
 		_, b, _ = bytes.Cut(b, []byte{0})
 	}
-	return hasEntry(b, assignment)
+	return hasMarker(b, id.Marker)
 }
+
+// pipeInode has no use here: macOS does not show what descriptors refer to in
+// the packages used here.
+func pipeInode(*os.File) uint64 { return 0 }
 
 // awaitExit does nothing: macOS has no wait without reaping in the packages
 // used here, so the tree is looked at after the reaping.

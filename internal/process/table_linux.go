@@ -83,12 +83,31 @@ func parseStat(line []byte) (entry, bool) {
 	return entry{pid: pid, parent: n[0], group: n[1], session: n[2], start: start, zombie: state == 'Z' || state == 'X' || state == 'x'}, true
 }
 
-// marked reports whether the environment with which a process was last
-// exec'ed holds the entry. Processes whose environment we may not read run
-// with other rights, so they are none of ours.
-func marked(pid int, assignment string) bool {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	return err == nil && hasEntry(b, assignment)
+// marked reports whether a process carries what only the tree of id has: the
+// marker in the environment with which it was last exec'ed, or the tree's pipe
+// as its standard output or error. A process that we may not look into runs
+// with other rights and is left to the other ways of finding it.
+func marked(pid int, id Identity) bool {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	if id.Stderr != 0 {
+		pipe := "pipe:[" + strconv.FormatUint(id.Stderr, 10) + "]"
+		for _, fd := range []string{"2", "1"} {
+			if to, err := os.Readlink(filepath.Join(dir, "fd", fd)); err == nil && to == pipe {
+				return true
+			}
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "environ"))
+	return err == nil && hasMarker(b, id.Marker)
+}
+
+// pipeInode is the number under which /proc shows a pipe.
+func pipeInode(f *os.File) uint64 {
+	info, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Sys().(*syscall.Stat_t).Ino
 }
 
 func gone(err error) bool {

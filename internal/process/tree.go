@@ -27,11 +27,11 @@ const (
 // coord.KillWindow. An identity of an earlier boot has nothing left to end. The
 // host of the identity is not looked at.
 //
-// Found are: the process, the chains of parents down from it, its session and
-// every session of theirs, and whatever carries the marker. Not found, when
-// the process itself is already gone, is a descendant that has at once an own
-// session, an environment without the marker, and no living parent in the
-// tree.
+// Found are: the process, the chains of parents down from it, what carries the
+// marker or writes to the tree's stderr, and every session in which one of
+// these is. Not found is a descendant whose every living tie is cut at once: no
+// parent in the tree, an environment without the marker, its output elsewhere,
+// and nobody proven to be ours in its session.
 func KillTree(ctx context.Context, id Identity) error {
 	boot, err := clock.BootID()
 	if err != nil {
@@ -61,10 +61,7 @@ func (t *tree) members() ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	assignment := MarkerEnv + "=" + t.id.Marker
-	found := pick(all, t.id, t.known, os.Getpid(), func(pid int) bool {
-		return t.id.Marker != "" && marked(pid, assignment)
-	})
+	found := pick(all, t.id, t.known, os.Getpid(), func(pid int) bool { return marked(pid, t.id) })
 	var live []entry
 	for _, e := range found {
 		t.known[e.key()] = true
