@@ -46,8 +46,8 @@ func (s Spec) Command(ctx context.Context) *exec.Cmd {
 // (allow_always) and reject (reject_once); rejected, it ends the turn.
 //
 // It also listens on 127.0.0.1:4096 with an HTTP API that could bypass the
-// permissions. The password closes that door; a test must not run two at a
-// time that both need the port, which OpenCode survives by taking another.
+// permissions. The password closes that door. Several may run at once: where
+// the port is taken, OpenCode takes another.
 func OpenCode(t testing.TB, modelURL string) Spec {
 	t.Helper()
 	binary := installed(t, "node_modules", "opencode-linux-x64", "bin", "opencode")

@@ -6,7 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,13 +21,14 @@ import (
 )
 
 // errSilent is the cause when a peer did not do its part in time. OpenCode
-// needs up to 9 s to start on an idle machine.
-var errSilent = errors.New("the peer did not answer within 90 s")
+// needs up to 9 s to start on an idle machine, and 30 s on a busy one.
+var errSilent = errors.New("the peer did not answer within 180 s")
 
 // wire is the least that speaks with an agent: one frame out, frames in. It
 // is not our connection, so that these tests judge the peers alone.
 type wire struct {
 	t    *testing.T
+	dir  string // of the session
 	in   io.Writer
 	out  *bufio.Scanner
 	text strings.Builder
@@ -53,7 +59,7 @@ type frame struct {
 // with the test.
 func start(t *testing.T, spec peers.Spec) *wire {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, errSilent)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 180*time.Second, errSilent)
 	t.Cleanup(cancel)
 	cmd := spec.Command(ctx)
 	cmd.Dir = t.TempDir()
@@ -75,7 +81,7 @@ func start(t *testing.T, spec peers.Spec) *wire {
 	})
 	scanner := bufio.NewScanner(out)
 	scanner.Buffer(nil, 1<<20)
-	return &wire{t: t, in: in, out: scanner}
+	return &wire{t: t, dir: cmd.Dir, in: in, out: scanner}
 }
 
 // group makes cmd the leader of a process group that dies with its context.
@@ -136,7 +142,7 @@ func (w *wire) open() string {
 	if got := w.answer("0").Result.ProtocolVersion; got != 1 {
 		w.t.Fatalf("protocol version %d, want 1", got)
 	}
-	w.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":` + encode(w.t.TempDir()) + `,"mcpServers":[]}}`)
+	w.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":` + encode(w.dir) + `,"mcpServers":[]}}`)
 	id := w.answer("1").Result.SessionID
 	if id == "" {
 		w.t.Fatal("session/new gave no session id")
@@ -185,6 +191,70 @@ func TestAgentsOpenASession(t *testing.T) {
 		"Go SDK agent":      func(t *testing.T) peers.Spec { return peers.GoSDKAgent(t) },
 	} {
 		t.Run(name, func(t *testing.T) { start(t, spec(t)).open() })
+	}
+}
+
+// model is a chat-completions API that asks for one shell command when it is
+// offered tools, and otherwise, or when the command ran, says "hello from the
+// model".
+func model(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Tools    []any `json:"tools"`
+			Messages []struct {
+				Role string `json:"role"`
+			} `json:"messages"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.URL.Path != "/v1/chat/completions" {
+			http.Error(w, "unexpected request", http.StatusBadRequest)
+			return
+		}
+		delta, finish := `{"role":"assistant","content":"hello from the model"}`, "stop"
+		if len(body.Tools) > 0 && body.Messages[len(body.Messages)-1].Role != "tool" {
+			delta, finish = `{"role":"assistant","tool_calls":[{"index":0,"id":"call_1","type":"function","function":`+
+				`{"name":"bash","arguments":"{\"command\":\"touch made\",\"description\":\"make a file\"}"}}]}`, "tool_calls"
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, choice := range []string{
+			`{"index":0,"delta":` + delta + `,"finish_reason":null}`,
+			`{"index":0,"delta":{},"finish_reason":"` + finish + `"}`,
+		} {
+			_, _ = io.WriteString(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"mock-model","choices":[`+choice+"]}\n\n")
+		}
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/v1"
+}
+
+func TestOpenCodeRunsACommandOnlyWhenAllowed(t *testing.T) {
+	for _, c := range []struct {
+		kind, text string
+		made       bool
+	}{
+		{kind: "allow_once", text: "hello from the model", made: true},
+		// Rejected, it ends the turn without another word of the model.
+		{kind: "reject_once"},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			w := start(t, peers.OpenCode(t, model(t)))
+			w.prompt(w.open(), "make a file")
+			w.permission(c.kind)
+			if got := w.answer("2").Result.StopReason; got != "end_turn" {
+				t.Errorf("stop reason %q, want end_turn", got)
+			}
+			if got := w.text.String(); got != c.text {
+				t.Errorf("text %q, want %q", got, c.text)
+			}
+			_, err := os.Stat(filepath.Join(w.dir, "made"))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if made := err == nil; made != c.made {
+				t.Errorf("the command ran: %v, want %v", made, c.made)
+			}
+		})
 	}
 }
 
@@ -252,7 +322,7 @@ func TestClientsCompleteATurn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, errSilent)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 180*time.Second, errSilent)
 			defer cancel()
 			cmd := c.spec(t).Command(ctx)
 			cmd.Dir = t.TempDir()
