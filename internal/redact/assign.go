@@ -28,7 +28,8 @@ var plainKeys = []string{"pagetoken", "synctoken", "cancellationtoken"}
 const authKey = "authorization"
 
 var (
-	keyChars = chars(alphanum + "_.-")
+	keyChars   = chars(alphanum + "_.-")
+	quoteChars = chars("\"'`")
 	// valueChars are those of a value without quotation marks.
 	valueChars = func() *charset {
 		var c charset
@@ -65,20 +66,23 @@ func (c *scanner) separatorAt(s string, i int) match {
 func (c *scanner) keyBefore(s string, i int) string {
 	low := max(c.low, i-lookbehind)
 	j := i
-	back := func(set string, limit int) {
-		for ; limit > 0 && j > low && strings.IndexByte(set, s[j-1]) >= 0; limit-- {
-			j--
-		}
+	for j > low && i-j < maxSpace && (s[j-1] == ' ' || s[j-1] == '\t') {
+		j--
 	}
-	back(" \t", maxSpace)
-	index := j
-	back("]", 1)
-	mark := j
-	back("\"'`", 1)
-	if index != mark && mark == j {
-		return "" // an index, or a marker, whose name is in no quotation marks
+	index := j > low && s[j-1] == ']'
+	if index {
+		j--
 	}
-	back(`\`, 3)
+	quoted := j > low && quoteChars[s[j-1]]
+	if quoted {
+		j--
+	}
+	if index && !quoted {
+		return "" // a marker, or an index that names nothing
+	}
+	for limit := j - 3; j > low && j > limit && s[j-1] == '\\'; {
+		j--
+	}
 	end := j
 	for j > low && end-j < maxKey && keyChars[s[j-1]] {
 		j--
@@ -87,16 +91,20 @@ func (c *scanner) keyBefore(s string, i int) string {
 }
 
 // normalKey gives name in lower case without separators of words, or "" for
-// one that ends like no key of interest.
+// one that ends like no key of interest. Most names do, and are told by their
+// last two letters.
 func normalKey(name string) string {
-	if len(name) < 4 || strings.IndexByte("dtneylsDTNEYLS", name[len(name)-1]) < 0 {
+	if len(name) < 4 {
+		return ""
+	}
+	switch (uint16(name[len(name)-2])<<8 | uint16(name[len(name)-1])) | 0x2020 {
+	case 'r'<<8 | 'd', 'w'<<8 | 'd', 's'<<8 | 'e', 'e'<<8 | 't', 'e'<<8 | 'n', 'e'<<8 | 'y', 'a'<<8 | 'l', 'l'<<8 | 's', 'o'<<8 | 'n', 's'<<8 | 's':
+	default:
 		return ""
 	}
 	lower := strings.ToLower(name)
-	for _, short := range []string{"_pass", "_pwd"} {
-		if strings.HasSuffix(lower, short) {
-			return "password"
-		}
+	if strings.HasSuffix(lower, "_pass") || strings.HasSuffix(lower, "_pwd") {
+		return "password"
 	}
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == '.' {
@@ -162,7 +170,7 @@ func (c *scanner) opening(s string, j int) (start int, quote byte, depth int, v 
 	if j+2 > len(s) && !c.final {
 		return 0, 0, 0, more
 	}
-	if j < len(s) && strings.IndexByte("\"'`", s[j]) >= 0 {
+	if j < len(s) && quoteChars[s[j]] {
 		return j + 1, s[j], depth, yes
 	}
 	if depth > 0 || j >= len(s) {

@@ -17,13 +17,31 @@ type pattern struct {
 // exacts is an immutable set of exact values, with the table of places where a
 // scan has to look: the kinds' and the values' first two bytes.
 type exacts struct {
-	// byHead finds the patterns by their first four bytes, longest first.
+	// byHead finds the patterns by their first four bytes, longest first, and
+	// heads tells by a hash of them that there is none.
 	byHead map[string][]pattern
+	heads  bitset
 	names  map[string]bool
 	// pairs has a bit for each two bytes with which something may start, and
 	// firsts for each one byte.
-	pairs  [1 << 10]uint64
+	pairs  bitset
 	firsts [256]bool
+}
+
+// bitset has a bit for each number of 16 bits. At 8 KiB it stays in the cache
+// of the processor, where a map would not.
+type bitset [1 << 10]uint64
+
+func (b *bitset) set(k uint16)      { b[k>>6] |= 1 << (k & 63) }
+func (b *bitset) has(k uint16) bool { return b[k>>6]>>(k&63)&1 != 0 }
+
+func pair(a, b byte) uint16 { return uint16(a) | uint16(b)<<8 }
+
+// headHash mixes four bytes down to two, by the golden ratio.
+func headHash(s string) uint16 {
+	_ = s[headSize-1]
+	head := uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+	return uint16(head * 2654435769 >> 16)
 }
 
 const headSize = 4
@@ -44,14 +62,13 @@ func newExacts() *exacts {
 }
 
 func (e *exacts) mark(a, b byte) {
-	k := uint(a) | uint(b)<<8
-	e.pairs[k>>6] |= 1 << (k & 63)
+	e.pairs.set(pair(a, b))
 	e.firsts[a] = true
 }
 
 // with gives a set that has secret as well.
 func (e *exacts) with(name, secret string) *exacts {
-	n := &exacts{byHead: make(map[string][]pattern, len(e.byHead)), names: map[string]bool{name: true}, pairs: e.pairs, firsts: e.firsts}
+	n := &exacts{byHead: make(map[string][]pattern, len(e.byHead)), heads: e.heads, names: map[string]bool{name: true}, pairs: e.pairs, firsts: e.firsts}
 	for head, list := range e.byHead {
 		n.byHead[head] = slices.Clone(list)
 	}
@@ -66,6 +83,7 @@ func (e *exacts) with(name, secret string) *exacts {
 		list = append(list, pattern{text, name})
 		slices.SortStableFunc(list, func(a, b pattern) int { return len(b.text) - len(a.text) })
 		n.byHead[text[:headSize]] = list
+		n.heads.set(headHash(text))
 		n.mark(text[0], text[1])
 	}
 	return n
@@ -82,6 +100,9 @@ func (e *exacts) at(s string, final bool) (length int, name string, more bool) {
 				}
 			}
 		}
+		return 0, "", false
+	}
+	if !e.heads.has(headHash(s)) {
 		return 0, "", false
 	}
 	for _, p := range e.byHead[s[:headSize]] {

@@ -95,8 +95,7 @@ func (c *scanner) next(s string, pos int) match {
 	i := pos
 	for i < len(s) {
 		if i+1 < len(s) {
-			k := uint(s[i]) | uint(s[i+1])<<8
-			if pairs[k>>6]>>(k&63)&1 == 0 {
+			if !pairs.has(pair(s[i], s[i+1])) {
 				i++
 				continue
 			}
