@@ -59,3 +59,10 @@ func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, err
 func (v *View) Head() (int64, error) {
 	return scalar[int64](v, `SELECT COALESCE(MAX(seq), 0) FROM events`)
 }
+
+// Moved reports whether there is an event after seq that is more than an
+// agent's text or activity.
+func (v *View) Moved(seq int64) (bool, error) {
+	n, err := scalar[int64](v, `SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE seq > $1 AND kind NOT IN ('attempt.text', 'attempt.activity', 'attempt.late') LIMIT 1) AS moved`, seq)
+	return n > 0, err
+}

@@ -1,0 +1,136 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/journal/journaltest"
+)
+
+func init() { children["full"] = childFull }
+
+// The disk of this test is a small file system in memory, mounted in a mount
+// namespace of a child's own: a disk that is really full, without touching
+// the machine's.
+func TestAFullDiskLeavesRoomForControlOperationsOnly(t *testing.T) {
+	cmd := child(t, "full", "JOURNAL_DIR="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("in a mount namespace of its own (needs user namespaces): %v", err)
+	}
+}
+
+func childFull() {
+	if err := fillDisk(os.Getenv("JOURNAL_DIR")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// fillDisk plays the whole story: a disk fills up, control goes on from the
+// reserve, text is refused, the reserve is used up, the journal fails, space
+// returns, and everything acknowledged is there.
+func fillDisk(mount string) error {
+	if err := unix.Mount("none", mount, "tmpfs", 0, "size=80m,mode=0700"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	ctx, dir := context.Background(), filepath.Join(mount, "data")
+	open := func() (*journal.Journal, error) {
+		o := options(dir, journaltest.At(journaltest.Start))
+		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1}))
+		return journal.Open(ctx, o)
+	}
+	j, err := open()
+	if err != nil {
+		return err
+	}
+	reserve := filepath.Join(dir, "reserve")
+	if info, err := os.Stat(reserve); err != nil || info.Size() != coord.ReserveSpace || info.Sys().(*syscall.Stat_t).Blocks*512 < coord.ReserveSpace {
+		return fmt.Errorf("the reserve does not occupy %d bytes (%v)", coord.ReserveSpace, err)
+	}
+	ballast := filepath.Join(mount, "ballast")
+	if err := fillUp(ballast); err != nil {
+		return err
+	}
+
+	// Text fills what SQLite still has, then is refused, and nothing of it
+	// stays; from then on the reserve serves control.
+	data := []byte(`"` + strings.Repeat("text", 16<<10) + `"`)
+	write := func(update func(context.Context, func(*journal.Tx) error) error) error {
+		return update(ctx, func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.AttemptText, Data: data})
+			return nil
+		})
+	}
+	for err = write(j.UpdateText); err == nil; err = write(j.UpdateText) {
+	}
+	if coord.CodeOf(err) != coord.Unavailable {
+		return fmt.Errorf("text on a full disk: %w", err)
+	}
+	head := j.Head()
+	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the reserve is still there: %v", err)
+	}
+	if err := write(j.Update); err != nil || j.Head() != head+1 {
+		return fmt.Errorf("control on a full disk: head %d after %d: %w", j.Head(), head, err)
+	}
+	if j.Err() != nil {
+		return fmt.Errorf("the journal failed while the reserve served: %w", j.Err())
+	}
+
+	// The reserve is used up as well: the journal fails.
+	if err := fillUp(ballast); err != nil {
+		return err
+	}
+	for err = write(j.Update); err == nil; err = write(j.Update) {
+	}
+	if coord.CodeOf(err) != coord.Unavailable {
+		return fmt.Errorf("control without any space: %w", err)
+	}
+	<-j.Failed()
+	head = j.Head()
+	_ = j.Close() // the last move of the log into the database may lack space, too
+
+	// Space returns.
+	if err := os.Remove(ballast); err != nil {
+		return err
+	}
+	if j, err = open(); err != nil {
+		return fmt.Errorf("open after the space returned: %w", err)
+	}
+	if j.Head() != head {
+		return fmt.Errorf("head is %d after reopening, want %d", j.Head(), head)
+	}
+	return j.Close()
+}
+
+// fillUp appends to path until the disk is full.
+func fillUp(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for block := make([]byte, 4096); ; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
