@@ -160,6 +160,9 @@ type Usage struct {
 	Source string `json:"source,omitempty"`
 }
 
+// Tokens is the total, as told or added up.
+func (u Usage) Tokens() int64 { return max(u.TotalTokens, u.InputTokens+u.OutputTokens) }
+
 // Change is one event of an attempt with all that belongs to it.
 type Change struct {
 	On AttemptEvent

@@ -44,7 +44,7 @@ func (tx *Tx) PutAgent(a coord.Agent, by coord.Actor) error {
 		ON CONFLICT (agent, revision) DO NOTHING`, a.ID, a.Revision, config); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.AgentChanged, Agent: a.ID, By: &by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.AgentChanged, Agent: a.ID, By: &by}, struct {
 		Name     string `json:"name"`
 		Revision int    `json:"revision"`
 		Enabled  bool   `json:"enabled"`
@@ -70,15 +70,15 @@ func (tx *Tx) PutInspection(i coord.Inspection) error {
 	if err := tx.put(`UPDATE agents SET doc = $2 WHERE id = $1`, a.ID, doc); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.AgentInspected, Agent: a.ID}, struct {
+	return tx.Tell(coord.Event{Kind: coord.AgentInspected, Agent: a.ID}, struct {
 		Revision int             `json:"revision"`
 		Auth     coord.AuthState `json:"auth"`
 		Problem  string          `json:"problem,omitempty"`
 	}{i.Revision, i.Auth, i.Problem})
 }
 
-// tell appends an event with data as its document.
-func (tx *Tx) tell(e coord.Event, data any) error {
+// Tell appends an event with data as its document.
+func (tx *Tx) Tell(e coord.Event, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return err

@@ -194,7 +194,7 @@ func (tx *Tx) putAttempt(a coord.Attempt, by *coord.Actor) error {
 	if err := tx.put(`UPDATE attempts SET state = $2, open = $3, doc = $4 WHERE id = $1`, a.ID, a.State, flag(open), doc); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.AttemptChanged, Job: a.Job, Task: a.Task, Attempt: a.ID, Agent: a.Agent, By: by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.AttemptChanged, Job: a.Job, Task: a.Task, Attempt: a.ID, Agent: a.Agent, By: by}, struct {
 		Key        string               `json:"key"`
 		Number     int                  `json:"number"`
 		State      coord.AttemptState   `json:"state"`

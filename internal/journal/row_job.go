@@ -120,7 +120,7 @@ func (tx *Tx) PutJob(j coord.Job, by *coord.Actor) error {
 	if err := tx.put(`UPDATE jobs SET state = $2, doc = $3 WHERE id = $1`, j.ID, j.State, doc); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.JobChanged, Job: j.ID, By: by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.JobChanged, Job: j.ID, By: by}, struct {
 		Number   int64          `json:"number"`
 		State    coord.JobState `json:"state"`
 		Revision int            `json:"revision"`
@@ -145,7 +145,7 @@ func (tx *Tx) putTask(t coord.Task) error {
 	if err := tx.put(`UPDATE tasks SET state = $2, doc = $3 WHERE id = $1`, t.ID, t.State, doc); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.TaskChanged, Job: t.Job, Task: t.ID, Agent: t.Agent}, struct {
+	return tx.Tell(coord.Event{Kind: coord.TaskChanged, Job: t.Job, Task: t.ID, Agent: t.Agent}, struct {
 		Key    string          `json:"key"`
 		State  coord.TaskState `json:"state"`
 		Reason string          `json:"reason,omitempty"`

@@ -34,7 +34,7 @@ func (tx *Tx) AddArtifact(a coord.Artifact) (coord.Artifact, error) {
 		a.ID, a.Job, a.Attempt, a.SHA256, a.Size, doc); err != nil {
 		return a, err
 	}
-	return a, tx.tell(coord.Event{Kind: coord.ArtifactKept, Job: a.Job, Task: a.Task, Attempt: a.Attempt, Agent: a.Agent}, a)
+	return a, tx.Tell(coord.Event{Kind: coord.ArtifactKept, Job: a.Job, Task: a.Task, Attempt: a.Attempt, Agent: a.Agent}, a)
 }
 
 // Credential gives the credential whose value has this SHA-256 in hex, or
@@ -80,7 +80,7 @@ func (tx *Tx) RevokeCredential(id coord.CredentialID, by coord.Actor) error {
 }
 
 func (tx *Tx) tellCredential(c coord.Credential, by *coord.Actor) error {
-	return tx.tell(coord.Event{Kind: coord.CredentialMade, By: by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.CredentialMade, By: by}, struct {
 		ID      coord.CredentialID `json:"id"`
 		Name    string             `json:"name"`
 		Role    coord.Role         `json:"role"`
@@ -108,7 +108,7 @@ func (tx *Tx) SetPaused(paused bool, by coord.Actor) error {
 		ON CONFLICT (name) DO UPDATE SET doc = excluded.doc`, string(doc)); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.AdmissionMoved, By: &by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.AdmissionMoved, By: &by}, struct {
 		Paused bool `json:"paused"`
 	}{paused})
 }

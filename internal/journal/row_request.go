@@ -89,7 +89,7 @@ func (tx *Tx) PutRequest(r coord.Request, by *coord.Actor) error {
 	if err := tx.put(`UPDATE requests SET decision = $2, pending = $3, doc = $4 WHERE id = $1`, r.ID, r.Decision, flag(pending), doc); err != nil {
 		return err
 	}
-	return tx.tell(coord.Event{Kind: coord.RequestChanged, Job: r.Job, Task: r.Task, Attempt: r.Attempt, Request: r.ID, Agent: r.Agent, By: by}, struct {
+	return tx.Tell(coord.Event{Kind: coord.RequestChanged, Job: r.Job, Task: r.Task, Attempt: r.Attempt, Request: r.ID, Agent: r.Agent, By: by}, struct {
 		Number   int64               `json:"number"`
 		Key      string              `json:"key"`
 		Kind     coord.RequestKind   `json:"kind"`
@@ -153,6 +153,11 @@ func (tx *Tx) loseRequests(a coord.Attempt, reason string) error {
 		return err
 	}
 	for _, r := range pending {
+		if r.Decision == coord.DecisionOpen && a.Cancel.Cause == coord.CauseDeadline {
+			if r, err = r.Decide(coord.Choice{On: coord.DecisionExpire, Reason: "the deadline passed", By: coord.WorkerActor, At: tx.Now()}); err != nil {
+				return err
+			}
+		}
 		if err := tx.PutRequest(r.Lose(reason, tx.Now()), nil); err != nil {
 			return err
 		}

@@ -1,0 +1,246 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/provider"
+)
+
+// apply carries an action out. It reports whether anything was done; an action
+// that somebody else was quicker with is none. An error is the journal's.
+func (s *Scheduler) apply(ctx context.Context, a action) (bool, error) {
+	switch a := a.(type) {
+	case admit:
+		return s.admit(ctx, a.task)
+	case move:
+		return s.commit(ctx, func(tx *journal.Tx) error { return tx.MoveTask(a.task, a.on, a.reason) })
+	case lose:
+		return s.commit(ctx, func(tx *journal.Tx) error { return loseOrphan(tx, a.attempt) })
+	case reattach:
+		return s.reattach(ctx, a.attempt)
+	case proveEnded:
+		return s.commit(ctx, func(tx *journal.Tx) error {
+			return tx.EditAttempt(a.attempt, func(a coord.Attempt) coord.Attempt { return ended(a, tx.Now()) })
+		})
+	case cancel:
+		return s.commit(ctx, func(tx *journal.Tx) error {
+			_, err := tx.CancelAttempt(a.attempt, a.cause, coord.WorkerActor)
+			return err
+		})
+	case stop:
+		return s.with(a.attempt, (*owner).stop), nil
+	case giveUp:
+		return s.with(a.attempt, func(o *owner) bool { return o.leave(errGiveUp) }), nil
+	case dismiss:
+		return s.with(a.attempt, func(o *owner) bool { return o.leave(errOver) }), nil
+	case deliver:
+		return s.with(a.request.Attempt, func(o *owner) bool { return o.deliver(a.request) }), nil
+	default:
+		return false, fmt.Errorf("scheduler: unknown action %T", a)
+	}
+}
+
+// commit runs fn in the journal. A conflict means that somebody else was
+// quicker: nothing was done, and that is no error.
+func (s *Scheduler) commit(ctx context.Context, fn func(tx *journal.Tx) error) (bool, error) {
+	err := s.Journal.Update(ctx, fn)
+	switch coord.CodeOf(err) {
+	case "":
+		return true, nil
+	case coord.Conflict, coord.NotFound:
+		if s.Journal.Err() == nil {
+			return false, nil
+		}
+	}
+	return false, err
+}
+
+// with calls fn on the owner of an attempt, if there is one.
+func (s *Scheduler) with(id coord.AttemptID, fn func(*owner) bool) bool {
+	s.mu.Lock()
+	o := s.owners[id]
+	s.mu.Unlock()
+	return o != nil && fn(o)
+}
+
+// admit gives a task its next attempt and an owner for it.
+func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
+	var a coord.Attempt
+	did, err := s.commit(ctx, func(tx *journal.Tx) error {
+		now, err := tx.Task(coord.TaskRef{ID: t.ID})
+		if err != nil {
+			return err
+		}
+		_, frozen, err := frozenTask(&tx.View, now)
+		if err != nil {
+			return err
+		}
+		a, err = tx.AddAttempt(now, frozen.Config.Route, s.Host)
+		return err
+	})
+	if did {
+		s.own(ctx, a, (*owner).run)
+	}
+	return did, err
+}
+
+// reattach takes an attempt of an earlier owner over and follows it.
+func (s *Scheduler) reattach(ctx context.Context, a coord.Attempt) (bool, error) {
+	did, err := s.commit(ctx, func(tx *journal.Tx) error {
+		return tx.EditAttempt(a.ID, func(a coord.Attempt) coord.Attempt {
+			a.Generation = tx.Generation()
+			return a
+		})
+	})
+	if did {
+		s.own(ctx, a, (*owner).resume)
+	}
+	return did, err
+}
+
+// own starts the goroutine that follows an attempt.
+func (s *Scheduler) own(ctx context.Context, a coord.Attempt, run func(*owner)) {
+	o := newOwner(ctx, s, a)
+	s.mu.Lock()
+	s.owners[a.ID] = o
+	s.mu.Unlock()
+	s.work.Go(func() {
+		defer func() {
+			o.leave(errOver)
+			s.mu.Lock()
+			delete(s.owners, a.ID)
+			s.mu.Unlock()
+			s.nudge()
+		}()
+		run(o)
+	})
+}
+
+// loseOrphan settles an attempt whose owner is gone. What was only prepared was
+// not sent; everything later is unknown. Its processes were ended before.
+func loseOrphan(tx *journal.Tx, a coord.Attempt) error {
+	// The attempt now belongs to this generation, or it could not be changed.
+	err := tx.EditAttempt(a.ID, func(a coord.Attempt) coord.Attempt {
+		a.Generation = tx.Generation()
+		return a
+	})
+	if err != nil {
+		return err
+	}
+	c := coord.Change{On: coord.AttemptNotSend, Cause: "worker_restart", Transient: true,
+		Reason: "Signalbox ended before anything was sent"}
+	if a.Sent != nil {
+		c = coord.Change{On: coord.AttemptLose, Cause: "worker_restart", Activity: coord.MayRun,
+			Reason: "Signalbox ended while the agent worked, so the outcome was not seen"}
+		if !a.Route.Askable() {
+			c.Activity = coord.Ended
+			c.Evidence = []coord.Evidence{{Source: "signalbox", Fact: "the agent's processes were looked for and none is left", At: tx.Now()}}
+		}
+	}
+	_, err = tx.MoveAttempt(a.ID, c)
+	return err
+}
+
+// ended notes that nothing of an attempt of unknown outcome runs any more.
+func ended(a coord.Attempt, at coord.Moment) coord.Attempt {
+	if a.State != coord.AttemptUnknown || a.Activity != coord.MayRun {
+		return a
+	}
+	a.Activity = coord.Ended
+	return a.Note(coord.Evidence{Source: "signalbox", Fact: "the agent's processes are gone", At: at})
+}
+
+// frozenTask gives a task as planned and as frozen.
+func frozenTask(v *journal.View, t coord.Task) (coord.PlanTask, coord.FrozenTask, error) {
+	j, err := v.Job(coord.JobRef{ID: t.Job})
+	if err != nil {
+		return coord.PlanTask{}, coord.FrozenTask{}, err
+	}
+	if j.Frozen == nil || t.Index >= len(j.Frozen.Tasks) || t.Index >= len(j.Frozen.Plan.Tasks) {
+		return coord.PlanTask{}, coord.FrozenTask{}, coord.Errorf(coord.Internal, "job %d has no frozen task %s", j.Number, t.Key)
+	}
+	return j.Frozen.Plan.Tasks[t.Index], j.Frozen.Tasks[t.Index], nil
+}
+
+// Reconcile asks the provider what became of an unknown attempt, and records
+// what it says. It never sends work.
+func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coord.Actor) (coord.Attempt, error) {
+	var a coord.Attempt
+	var w provider.Work
+	err := s.Journal.View(ctx, func(v *journal.View) (err error) {
+		if a, err = v.Attempt(ref); err != nil {
+			return err
+		}
+		if a.State != coord.AttemptUnknown || a.Resolution != nil || a.Handle == nil {
+			return coord.Errorf(coord.Conflict, "attempt %s is %s: only an unresolved unknown outcome is reconciled", a.ID, a.State)
+		}
+		w, err = s.workOf(v, a)
+		return err
+	})
+	if err != nil {
+		return a, err
+	}
+	adapter, ok := s.Adapters[a.Route]
+	if !ok {
+		return a, coord.Errorf(coord.Unsupported, "the route %s cannot be asked in this version", a.Route)
+	}
+	dir, clean, err := s.folder(w.Dir, string(a.ID)+"-reconcile")
+	if err != nil {
+		return a, err
+	}
+	defer clean()
+	w.Dir = dir
+	verdict, err := adapter.Reconcile(ctx, w, *a.Handle, a.Receipt)
+	if err != nil {
+		return a, err
+	}
+	err = s.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		a, err = record(tx, a.ID, verdict, by)
+		return err
+	})
+	return a, err
+}
+
+// record writes down what a provider said of an unknown attempt.
+func record(tx *journal.Tx, id coord.AttemptID, v provider.Verdict, by coord.Actor) (coord.Attempt, error) {
+	facts := []coord.Evidence{{Source: "signalbox", Fact: fmt.Sprintf("asked the provider (for %s): %s", who(by), v.Finding), At: tx.Now()}}
+	for _, e := range v.Evidence {
+		fact, _ := cutText(e, coord.MaxReason)
+		facts = append(facts, coord.Evidence{Source: "provider", Fact: fact, At: tx.Now()})
+	}
+	err := tx.EditAttempt(id, func(a coord.Attempt) coord.Attempt {
+		a = a.Note(facts...)
+		if v.Activity == coord.Ended {
+			a = ended(a, tx.Now())
+		}
+		return a
+	})
+	if err != nil {
+		return coord.Attempt{}, err
+	}
+	switch {
+	case v.Finding == provider.FoundEnded && v.End != nil:
+		c := endChange(*v.End)
+		if v.Text != "" && c.On == coord.AttemptComplete {
+			a, err := tx.Attempt(coord.AttemptRef{ID: id})
+			if err != nil {
+				return a, err
+			}
+			c.Statement = statement(a.Agent, v.Text, 0, tx.Now())
+		}
+		return tx.MoveAttempt(id, c)
+	case v.Finding == provider.Fenced:
+		return tx.MoveAttempt(id, coord.Change{On: coord.AttemptNotSend, Cause: "fenced", Reason: "the provider refuses this attempt for good, so it never ran"})
+	}
+	return tx.Attempt(coord.AttemptRef{ID: id})
+}
+
+func who(a coord.Actor) string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return a.Door
+}

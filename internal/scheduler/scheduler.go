@@ -1,0 +1,315 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"signalbox/internal/artifact"
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/process"
+	"signalbox/internal/provider"
+	"signalbox/internal/redact"
+)
+
+// Store keeps bytes by their hash, durably before Put returns.
+type Store interface {
+	Put(ctx context.Context, r io.Reader, limit int64) (artifact.Ref, error)
+}
+
+// Children ends what older owners of the journal left running.
+type Children interface {
+	Sweep(ctx context.Context, ids []process.Identity) error
+}
+
+// Options are what a Scheduler needs; all are required but Children, which is
+// nil where no route starts processes.
+type Options struct {
+	Journal  *journal.Journal
+	Adapters map[coord.Route]provider.Adapter
+	Store    Store
+	Quota    *artifact.Quota
+	Children Children
+	Redactor *redact.Redactor
+	// Host is this machine's name in leases.
+	Host string
+	// Scratch is the folder in which each attempt without a workspace gets an
+	// empty one of its own.
+	Scratch string
+	Logger  *slog.Logger
+}
+
+// Scheduler carries jobs out. Run does the work; everything else may be called
+// at any time.
+type Scheduler struct {
+	Options
+	poke chan struct{}
+
+	mu       sync.Mutex
+	owners   map[coord.AttemptID]*owner
+	busy     map[coord.RequestID]bool
+	draining bool
+	idle     chan struct{} // closed when nothing runs while draining
+	work     sync.WaitGroup
+}
+
+// New makes a Scheduler.
+func New(o Options) *Scheduler {
+	return &Scheduler{
+		Options: o, poke: make(chan struct{}, 1), idle: make(chan struct{}),
+		owners: map[coord.AttemptID]*owner{}, busy: map[coord.RequestID]bool{},
+	}
+}
+
+// Errors by which the endings of an attempt's context are told apart.
+var (
+	errOver     = errors.New("the attempt is over")
+	errGiveUp   = errors.New("the wait for the provider is over")
+	errTextWait = errors.New("text waits to be committed")
+)
+
+// tick is how long Run sleeps at most while anything has a time: timers stop
+// while the machine sleeps, deadlines do not.
+const tick = time.Second
+
+// Run schedules until ctx ends. It then admits nothing, cancels what could not
+// be followed later, and returns when every attempt is settled; that takes the
+// cancel window at most, and what a provider needs to be ended.
+func (s *Scheduler) Run(ctx context.Context) error {
+	defer s.work.Wait()
+	if err := s.sweep(ctx); err != nil {
+		return err
+	}
+	// What is under way is ended by the state machine, not by the context.
+	doing := context.WithoutCancel(ctx)
+	for {
+		seen := s.Journal.Head()
+		st, err := s.load(doing, ctx.Err() != nil)
+		if err != nil {
+			return err
+		}
+		now := s.Journal.Now()
+		actions, wake := evaluate(st, now)
+		progressed := false
+		for _, a := range actions {
+			did, err := s.apply(doing, a)
+			if err != nil {
+				return err
+			}
+			progressed = progressed || did
+		}
+		if progressed {
+			continue
+		}
+		if s.settled(st) && ctx.Err() != nil {
+			return nil
+		}
+		if !s.wait(ctx, seen, wake) {
+			return s.Journal.Err()
+		}
+	}
+}
+
+// settled reports whether nothing runs, and tells those who wait for it.
+func (s *Scheduler) settled(st state) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.owners) > 0 {
+		return false
+	}
+	for _, a := range st.attempts {
+		if a.Live() && !a.Route.Askable() {
+			return false
+		}
+	}
+	if s.draining {
+		select {
+		case <-s.idle:
+		default:
+			close(s.idle)
+		}
+	}
+	return true
+}
+
+// wait returns when the journal moved beyond seen, someone poked, or the time
+// has come; false when the journal failed.
+func (s *Scheduler) wait(ctx context.Context, seen int64, wake time.Duration) bool {
+	if wake < forever {
+		wake = min(wake, tick)
+	}
+	timer := time.NewTimer(max(wake, time.Millisecond))
+	defer timer.Stop()
+	stopping := ctx.Done()
+	if ctx.Err() != nil {
+		stopping = nil
+	}
+	for {
+		select {
+		case <-s.Journal.Changed(seen):
+			head, moved, err := s.moved(ctx, seen)
+			if err == nil && !moved {
+				seen = head
+				continue
+			}
+		case <-s.poke:
+		case <-timer.C:
+		case <-stopping:
+		case <-s.Journal.Failed():
+			return false
+		}
+		return true
+	}
+}
+
+// moved reports whether anything but text was journaled after seen: agents
+// write all the time, and nothing is decided by it.
+func (s *Scheduler) moved(ctx context.Context, seen int64) (head int64, moved bool, err error) {
+	err = s.Journal.View(context.WithoutCancel(ctx), func(v *journal.View) (err error) {
+		if head, err = v.Head(); err != nil {
+			return err
+		}
+		moved, err = v.Moved(seen)
+		return err
+	})
+	return head, moved, err
+}
+
+// nudge makes Run look again.
+func (s *Scheduler) nudge() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// load reads all that evaluate needs.
+func (s *Scheduler) load(ctx context.Context, stopping bool) (state, error) {
+	st := state{
+		tasks: map[coord.JobID][]coord.Task{}, owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{},
+		held: map[string]int{}, host: s.Host, stopping: stopping,
+	}
+	// The owners are read before the journal: an owner that leaves in between
+	// has committed how its attempt ended.
+	s.mu.Lock()
+	for id, o := range s.owners {
+		st.owned[id] = ownership{o.phase(), o.agent}
+	}
+	for id := range s.busy {
+		st.busy[id] = true
+	}
+	st.closed = s.draining
+	s.mu.Unlock()
+	err := s.Journal.View(ctx, func(v *journal.View) error {
+		paused, err := v.Paused()
+		if err != nil {
+			return err
+		}
+		st.closed = st.closed || paused
+		if st.jobs, err = v.OpenJobs(); err != nil {
+			return err
+		}
+		for _, j := range st.jobs {
+			if st.tasks[j.ID], err = v.Tasks(j.ID); err != nil {
+				return err
+			}
+		}
+		if st.attempts, err = v.OpenAttempts(); err != nil {
+			return err
+		}
+		if st.requests, err = v.PendingRequests(); err != nil {
+			return err
+		}
+		leases, err := v.Leases()
+		for _, l := range leases {
+			st.held[l.Name]++
+		}
+		return err
+	})
+	if err != nil {
+		return st, err
+	}
+	if free, err := s.Journal.Free(); err != nil || free < coord.MinFreeSpace {
+		st.lowDisk = true
+	}
+	return st, nil
+}
+
+// SetPaused stops or opens the admission of tasks; what runs goes on.
+func (s *Scheduler) SetPaused(ctx context.Context, paused bool, by coord.Actor) error {
+	return s.Journal.Update(ctx, func(tx *journal.Tx) error { return tx.SetPaused(paused, by) })
+}
+
+// Drain admits nothing more, for the life of this process. The channel is
+// closed when nothing runs any more.
+func (s *Scheduler) Drain() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	s.nudge()
+	return s.idle
+}
+
+// Status is how things stand.
+type Status struct {
+	Jobs     int  `json:"jobs" doc:"Jobs that run or need attention"`
+	Blocked  int  `json:"blocked"`
+	Ready    int  `json:"ready"`
+	Running  int  `json:"running"`
+	Waiting  int  `json:"waiting" doc:"Tasks that wait for the operator"`
+	Unknown  int  `json:"unknown" doc:"Tasks whose outcome is not known and not resolved"`
+	Requests int  `json:"requests" doc:"Requests that wait for a decision"`
+	Paused   bool `json:"paused"`
+	Draining bool `json:"draining"`
+	// LowDisk: less than coord.MinFreeSpace is free, so nothing is dispatched.
+	LowDisk bool   `json:"low_disk"`
+	Free    uint64 `json:"free_bytes"`
+}
+
+// Status counts what is open.
+func (s *Scheduler) Status(ctx context.Context) (Status, error) {
+	var out Status
+	st, err := s.load(ctx, false)
+	if err != nil {
+		return out, err
+	}
+	out.Jobs = len(st.jobs)
+	for _, tasks := range st.tasks {
+		for _, t := range tasks {
+			switch t.State {
+			case coord.TaskBlocked:
+				out.Blocked++
+			case coord.TaskReady:
+				out.Ready++
+			case coord.TaskRunning:
+				out.Running++
+			case coord.TaskWaiting:
+				out.Waiting++
+			case coord.TaskUnknown:
+				out.Unknown++
+			case coord.TaskCompleted, coord.TaskFailed, coord.TaskCancelled, coord.TaskSkipped:
+			}
+		}
+	}
+	for _, r := range st.requests {
+		if r.Decision == coord.DecisionOpen {
+			out.Requests++
+		}
+	}
+	s.mu.Lock()
+	out.Draining = s.draining
+	s.mu.Unlock()
+	if out.Free, err = s.Journal.Free(); err != nil {
+		return out, err
+	}
+	out.LowDisk = out.Free < coord.MinFreeSpace
+	err = s.Journal.View(ctx, func(v *journal.View) (err error) {
+		out.Paused, err = v.Paused()
+		return err
+	})
+	return out, err
+}
