@@ -30,17 +30,17 @@ type Quota struct {
 	limits Limits
 
 	mu       sync.Mutex
-	used     map[string]int64
-	reserved map[string]int64
+	used     map[coord.JobID]int64
+	reserved map[coord.JobID]int64
 	total    int64 // used and reserved of all jobs
 }
 
 // NewQuota makes a Quota in which each job already uses the bytes given. Use
 // above a bound is accepted, since it has happened; it only refuses more.
-func NewQuota(limits Limits, used map[string]int64) *Quota {
-	q := &Quota{limits: limits, used: maps.Clone(used), reserved: map[string]int64{}}
+func NewQuota(limits Limits, used map[coord.JobID]int64) *Quota {
+	q := &Quota{limits: limits, used: maps.Clone(used), reserved: map[coord.JobID]int64{}}
 	if q.used == nil {
-		q.used = map[string]int64{}
+		q.used = map[coord.JobID]int64{}
 	}
 	for _, n := range q.used {
 		q.total += n
@@ -50,7 +50,7 @@ func NewQuota(limits Limits, used map[string]int64) *Quota {
 
 // Reserve sets bytes aside for job until the Reservation is committed or
 // released. It refuses with coord.Limit and names the bound that is in the way.
-func (q *Quota) Reserve(job string, bytes int64) (*Reservation, error) {
+func (q *Quota) Reserve(job coord.JobID, bytes int64) (*Reservation, error) {
 	if bytes < 0 {
 		return nil, coord.Errorf(coord.Invalid, "a reservation of artifact space cannot be negative")
 	}
@@ -72,7 +72,7 @@ func (q *Quota) Reserve(job string, bytes int64) (*Reservation, error) {
 
 // Free gives back bytes that job had stored and that are removed now. Giving
 // back more than the job uses is a fault of the caller and is refused whole.
-func (q *Quota) Free(job string, bytes int64) error {
+func (q *Quota) Free(job coord.JobID, bytes int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if bytes < 0 || bytes > q.used[job] {
@@ -92,7 +92,7 @@ type Usage struct {
 }
 
 // Job gives the usage of one job.
-func (q *Quota) Job(job string) Usage {
+func (q *Quota) Job(job coord.JobID) Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return Usage{Used: q.used[job], Reserved: q.reserved[job]}
@@ -114,7 +114,7 @@ func (q *Quota) Total() Usage {
 // by Release, whichever comes first.
 type Reservation struct {
 	quota *Quota
-	job   string
+	job   coord.JobID
 	bytes int64
 	ended bool // guarded by quota.mu
 }
