@@ -161,6 +161,10 @@ type Capability struct {
 	Detail   string `json:"detail,omitempty"`
 }
 
+// CapabilityConfined is the name of the capability that all of an agent's own
+// tools are confined by the operating system, as probes on this machine proved.
+const CapabilityConfined = "confined"
+
 // The evidences of a capability.
 const (
 	Declared = "declared"

@@ -37,8 +37,18 @@ const (
 	// MaxRequestContent bounds what an agent may put before the operator in
 	// one request; longer content is cut and told as cut.
 	MaxRequestContent = 64 << 10
+	// MaxDecisions bounds a list of decisions: four running attempts can have
+	// no more requests open.
+	MaxDecisions = MaxRunning * MaxPendingRequests
 	// MaxOptions bounds the options of one request.
 	MaxOptions = 16
+
+	// MaxArgs bounds the arguments of an agent's command, MaxEnv the variables
+	// that its configuration sets: more cannot be reviewed by a person.
+	MaxArgs = 64
+	MaxEnv  = 64
+	// MaxArg bounds one argument, or one variable's value.
+	MaxArg = 4 << 10
 
 	// MaxTextChunk is the size at which coalesced text is committed.
 	MaxTextChunk = 16 << 10
@@ -88,6 +98,9 @@ const (
 	// SetupTimeout bounds each request to an agent before the prompt. Real
 	// agents take up to 12 s to start cold.
 	SetupTimeout = 45 * time.Second
+	// InspectTimeout bounds a whole inspection, which makes up to three requests
+	// to an agent that may start cold.
+	InspectTimeout = 90 * time.Second
 	// WriteTimeout bounds one write to a provider: one that reads nothing must
 	// not hold its attempt.
 	WriteTimeout = 10 * time.Second
@@ -102,4 +115,26 @@ const (
 	KillWindow = 15 * time.Second
 	// HeartbeatInterval is how often the owner's record is renewed.
 	HeartbeatInterval = 2 * time.Second
+
+	// OwnerWait is how long a starting worker waits for one that drains: its
+	// DrainWindow, and the time to end what it started.
+	OwnerWait = 40 * time.Second
+	// MaxStreams bounds the event streams that are open at once. Each is a
+	// goroutine and a window of a few KiB; a browser with many tabs has a dozen.
+	MaxStreams = 512
+	// EventPage is how many events an event stream reads at once.
+	EventPage = 200
+	// StreamBeat is how often an idle event stream sends something, so that
+	// both ends notice a dead connection.
+	StreamBeat = 15 * time.Second
+	// StreamWrite bounds the writing of one page to a reader; one that takes
+	// nothing for so long is cut off and may come back with its cursor.
+	StreamWrite = 30 * time.Second
+	// MaxPage bounds one page of a list of the API.
+	MaxPage = 200
+	// PairingTTL is how long a pairing link is good for: time enough to open it,
+	// too short to be found later in a terminal's history.
+	PairingTTL = 10 * time.Minute
+	// SessionTTL is how long a browser stays signed in.
+	SessionTTL = 30 * 24 * time.Hour
 )

@@ -1,0 +1,131 @@
+package planning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/coord"
+)
+
+// Validate completes a plan and gives it back. Every fault is told at once, as
+// the Fields of an Invalid error: the plan's own, agents that are unknown,
+// removed or disabled, operations for which an agent's evidence is missing, and
+// workspaces that are not what they must be.
+func (p *Planner) Validate(ctx context.Context, plan coord.Plan) (coord.Plan, error) {
+	return p.validate(ctx, plan, nil)
+}
+
+func (p *Planner) validate(ctx context.Context, plan coord.Plan, inputs map[string][]coord.Input) (coord.Plan, error) {
+	plan = plan.Completed()
+	faults := keepInputs(&plan, inputs)
+	faults = append(faults, plan.Validate()...)
+	if len(plan.Tasks) <= coord.MaxTasks { // else every look would be one too many
+		more, err := p.lookUp(ctx, plan)
+		if err != nil {
+			return plan, err
+		}
+		faults = append(faults, more...)
+	}
+	return plan, coord.InvalidFields("the plan has faults", faults)
+}
+
+// lookUp gives the faults that only the directory and the disk know.
+func (p *Planner) lookUp(ctx context.Context, plan coord.Plan) ([]coord.Field, error) {
+	var f []coord.Field
+	for i, t := range plan.Tasks {
+		at := fmt.Sprintf("/tasks/%d", i)
+		if coord.ValidAgentID(string(t.Agent)) {
+			a, err := p.agents.Get(ctx, t.Agent)
+			if err != nil && coord.CodeOf(err) != coord.NotFound {
+				return nil, err
+			}
+			f = append(f, agentFaults(at, t, a, err == nil)...)
+		}
+		if t.Workspace != "" && filepath.IsAbs(t.Workspace) && filepath.Clean(t.Workspace) == t.Workspace {
+			if fault := p.workspaceFault(t.Workspace); fault != "" {
+				f = append(f, coord.Field{Pointer: at + "/workspace", Message: fault})
+			}
+		}
+	}
+	return f, nil
+}
+
+// agentFaults gives what keeps an agent from a task.
+func agentFaults(at string, t coord.PlanTask, a coord.Agent, known bool) []coord.Field {
+	fault := func(pointer, format string, args ...any) []coord.Field {
+		return []coord.Field{{Pointer: at + pointer, Message: fmt.Sprintf(format, args...)}}
+	}
+	switch {
+	case !known:
+		return fault("/agent", "no agent is registered under this id; see 'signalbox agent list'")
+	case a.Removed:
+		return fault("/agent", "this agent was removed; register it again or take another")
+	case !a.Enabled:
+		return fault("/agent", "this agent is disabled; enable it with 'signalbox agent enable %s'", a.ID)
+	case a.Inspection == nil || a.Inspection.Revision != a.Revision || a.Inspection.Problem != "":
+		return nil // no evidence yet; freezing inspects
+	}
+	return operationFaults(at, t, *a.Inspection)
+}
+
+// operationFaults tells of operations that an inspection does not support.
+func operationFaults(at string, t coord.PlanTask, i coord.Inspection) []coord.Field {
+	var f []coord.Field
+	for n, op := range t.Operations {
+		if slices.Contains(coord.Operations, op) && !slices.Contains(i.Operations, op) {
+			f = append(f, coord.Field{
+				Pointer: fmt.Sprintf("%s/operations/%d", at, n),
+				Message: fmt.Sprintf("nothing shows that agent %s can do this here; it can: %s", i.Agent, words(i.Operations)),
+			})
+		}
+	}
+	return f
+}
+
+func words(ops []coord.Operation) string {
+	if len(ops) == 0 {
+		return "nothing"
+	}
+	out := make([]string, len(ops))
+	for i, op := range ops {
+		out[i] = string(op)
+	}
+	return strings.Join(out, ", ")
+}
+
+// workspaceFault says what is wrong with a folder to work in, "" when nothing
+// is. The path is absolute and clean.
+func (p *Planner) workspaceFault(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such folder"
+	case err != nil:
+		return "cannot be looked at; check the permissions of the folders above it"
+	case !info.IsDir():
+		return "not a folder"
+	}
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case err != nil:
+		return "cannot be resolved; check the permissions of the folders above it"
+	case real != path:
+		return "goes through a symbolic link, which could point elsewhere when the work runs; write " + real
+	case path == "/":
+		return "the whole disk is no workspace; name the project's folder"
+	case p.dataDir != "" && (within(path, p.dataDir) || within(p.dataDir, path)):
+		return "holds Signalbox's own data or lies in it; an agent must not reach that"
+	}
+	return ""
+}
+
+// within reports whether one clean path is the other or lies in it.
+func within(in, out string) bool {
+	return in == out || strings.HasPrefix(in, strings.TrimSuffix(out, "/")+"/")
+}
