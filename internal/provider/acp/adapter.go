@@ -1,0 +1,299 @@
+package acp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/clock"
+	"signalbox/internal/coord"
+	"signalbox/internal/process"
+	"signalbox/internal/provider"
+)
+
+// Starter starts programs; process.Starter is the one of the product.
+type Starter interface {
+	Start(ctx context.Context, spec process.Spec) (*process.Process, error)
+}
+
+// Options are what an Adapter may be given; zero values are the product's.
+type Options struct {
+	Timing provider.Timing
+	Clock  coord.Clock
+	// Lookup reads the worker's environment.
+	Lookup func(string) (string, bool)
+	Logger *slog.Logger
+	// Version is told to agents as the client's.
+	Version string
+}
+
+// Adapter carries out the ACP route.
+type Adapter struct {
+	starter Starter
+	o       Options
+	hashes  hashCache
+}
+
+// New makes an Adapter.
+func New(starter Starter, o Options) *Adapter {
+	if o.Timing == (provider.Timing{}) {
+		o.Timing = provider.DefaultTiming
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	if o.Lookup == nil {
+		o.Lookup = os.LookupEnv
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Version = or(o.Version, "0")
+	return &Adapter{starter: starter, o: o}
+}
+
+// Route is acp.
+func (a *Adapter) Route() coord.Route { return coord.RouteACP }
+
+// sessionHandle is what a handle of version 1 holds.
+type sessionHandle struct {
+	SessionID string `json:"session_id"`
+	Dir       string `json:"dir"`
+	// Load is whether the agent said that it can load sessions.
+	Load bool `json:"load,omitempty"`
+}
+
+// environment builds the child's whole environment. Values of RandomEnv are
+// new at each start and known to nobody else.
+func (a *Adapter) environment(c coord.AgentConfig) ([]string, error) {
+	fixed := maps.Clone(c.Env)
+	if fixed == nil {
+		fixed = map[string]string{}
+	}
+	for _, name := range c.RandomEnv {
+		var b [32]byte
+		_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+		fixed[name] = hex.EncodeToString(b[:])
+	}
+	return process.Environment(a.o.Lookup, fixed, c.EnvFromEnv)
+}
+
+// start starts the agent of a configuration.
+func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.AgentConfig, bind func(*conn) handler) (*conn, error) {
+	if why := floating(config.Executable, config.Args); why != "" {
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
+	}
+	env, err := a.environment(config)
+	if err != nil {
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: message(err)}
+	}
+	p, err := a.starter.Start(ctx, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir})
+	switch {
+	case err == nil:
+		return newConn(p, a.o.Timing, bind), nil
+	case ctx.Err() != nil:
+		return nil, givenUp(ctx)
+	}
+	transient := true
+	switch coord.CodeOf(err) {
+	case coord.NotFound, coord.Invalid, coord.Limit, coord.Unsupported:
+		transient = false
+	}
+	return nil, &provider.Unsent{Cause: provider.CauseSpawn, Message: message(err), Transient: transient}
+}
+
+// message is the text of an error that may be shown.
+func message(err error) string {
+	var e *coord.Error
+	if errors.As(err, &e) && e.Code != coord.Internal {
+		return e.Message
+	}
+	return "The agent could not be started; the log has the cause."
+}
+
+func givenUp(ctx context.Context) *provider.Unsent {
+	return &provider.Unsent{Cause: provider.CauseShutdown, Message: fmt.Sprintf("The preparation was stopped: %v.", context.Cause(ctx))}
+}
+
+// unsent says why preparation failed.
+func unsent(ctx context.Context, step string, err error) *provider.Unsent {
+	var known *provider.Unsent
+	var f *fault
+	var rpc *rpcError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &f):
+		transient := f.cause == provider.CauseGone || f.cause == provider.CauseSetupTimeout
+		cause := f.cause
+		if cause == provider.CauseGone {
+			cause = provider.CauseSpawn
+		}
+		return &provider.Unsent{Cause: cause, Message: f.reason, Transient: transient}
+	case errors.As(err, &rpc) && rpc.Code == codeAuthRequired:
+		return &provider.Unsent{Cause: provider.CauseAuth, Message: "The agent refused a session until somebody logs it in, or its quota is used up; see 'agent inspect'."}
+	case errors.As(err, &rpc):
+		return &provider.Unsent{Cause: provider.CauseProtocol, Message: fmt.Sprintf("The agent answered %s with error %d; see 'agent inspect'.", step, rpc.Code)}
+	case ctx.Err() != nil:
+		return givenUp(ctx)
+	}
+	return &provider.Unsent{Cause: provider.CauseSpawn, Message: "The agent could not be talked to; the log has the cause.", Transient: true}
+}
+
+// initialize opens the protocol. Only version 1 is accepted: what another
+// version's messages mean is not known here.
+func (a *Adapter) initialize(ctx context.Context, c *conn) (initializeResult, error) {
+	var r initializeResult
+	err := c.call(ctx, methodInitialize, initializeParams{
+		ProtocolVersion: protocolVersion, ClientInfo: implementation{Name: "signalbox", Title: "Signalbox", Version: a.o.Version},
+	}, &r)
+	if err != nil {
+		return r, err
+	}
+	if string(r.ProtocolVersion) != "1" {
+		return r, &fault{provider.CauseVersion, "The agent answered with protocol version " + quote(string(r.ProtocolVersion)) + "; Signalbox speaks version 1 only."}
+	}
+	return r, nil
+}
+
+// open makes a session and sets its mode.
+func (a *Adapter) open(ctx context.Context, c *conn, dir string, config coord.AgentConfig) (newResult, error) {
+	var r newResult
+	if err := c.call(ctx, methodNew, newParams{Meta: sessionMeta(config.Preset), Cwd: dir, MCPServers: []any{}}, &r); err != nil {
+		return r, err
+	}
+	if r.SessionID == "" || len(r.SessionID) > maxSessionID {
+		return r, &fault{provider.CauseProtocol, "The agent's answer to session/new has no usable session id."}
+	}
+	if config.Mode == "" {
+		return r, nil
+	}
+	return r, a.setMode(ctx, c, r, config.Mode)
+}
+
+// maxSessionID bounds an agent's session id.
+const maxSessionID = 1 << 10
+
+// setMode sets the mode that was configured, or fails: without it the agent
+// might do unasked what the operator wants to be asked for.
+func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string) error {
+	var err error
+	switch {
+	case r.Modes != nil:
+		var names []string
+		for _, m := range r.Modes.Available {
+			names = append(names, cut(m.ID, maxName))
+		}
+		if !slices.Contains(names, mode) {
+			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no mode " + quote(mode) + "; it offers " + quote(strings.Join(names, ", ")) + "."}
+		}
+		err = c.call(ctx, methodSetMode, setModeParams{r.SessionID, mode}, nil)
+	default:
+		at := slices.IndexFunc(r.ConfigOptions, func(o struct {
+			ID       string `json:"id"`
+			Category string `json:"category"`
+		}) bool {
+			return o.Category == "mode" || o.ID == "mode"
+		})
+		if at < 0 {
+			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no session modes, so its mode cannot be set to " + quote(mode) + "; remove the mode from its configuration."}
+		}
+		err = c.call(ctx, methodSetConfig, setConfigParams{r.SessionID, r.ConfigOptions[at].ID, mode}, nil)
+	}
+	var rpc *rpcError
+	if errors.As(err, &rpc) {
+		return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused the mode " + quote(mode) + "."}
+	}
+	return err
+}
+
+// Prepare starts the agent, opens a session in the work's folder and checks,
+// beside it, that the program is the one that was approved.
+func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Session, error) {
+	s := newSession(a.o.Clock)
+	s.prompt = w.Prompt
+	type found struct {
+		identity coord.Identity
+		err      error
+	}
+	hashed := make(chan found, 1)
+	go func() {
+		id, err := a.identify(w.Config)
+		hashed <- found{id, err}
+	}()
+	handle, err := a.prepare(ctx, s, w)
+	// The goroutine above ends by itself: it only reads files.
+	now := <-hashed
+	if err == nil {
+		err = stale(w.Identity, now.identity, now.err)
+	}
+	if err != nil {
+		u := unsent(ctx, "the preparation", err)
+		if s.c != nil {
+			if _, closeErr := s.Close(context.WithoutCancel(ctx)); closeErr != nil {
+				a.o.Logger.Warn("an agent that was not used could not be ended", "attempt", w.Attempt, "error", closeErr)
+			}
+		}
+		return nil, u
+	}
+	s.handle = handle
+	return s, nil
+}
+
+func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coord.Handle, error) {
+	c, err := a.start(ctx, string(w.Attempt), w.Dir, w.Config, func(c *conn) handler {
+		s.c = c
+		return s
+	})
+	if err != nil {
+		return coord.Handle{}, err
+	}
+	r, err := a.initialize(ctx, c)
+	if err != nil {
+		return coord.Handle{}, unsent(ctx, methodInitialize, err)
+	}
+	opened, err := a.open(ctx, c, w.Dir, w.Config)
+	if err != nil {
+		return coord.Handle{}, unsent(ctx, methodNew, err)
+	}
+	s.mu.Lock()
+	s.id = opened.SessionID
+	s.mu.Unlock()
+	return provider.EncodeHandle(1, sessionHandle{SessionID: opened.SessionID, Dir: w.Dir, Load: r.Capabilities.LoadSession})
+}
+
+// stale compares what was approved with what is there now.
+func stale(approved, now coord.Identity, err error) error {
+	if err != nil {
+		return &provider.Unsent{Cause: provider.CauseStale, Message: message(err)}
+	}
+	if diff := approved.Diff(now); len(diff) > 0 {
+		return &provider.Unsent{Cause: provider.CauseStale, Message: reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
+	}
+	return nil
+}
+
+// Reattach cannot be: a session ends with its process.
+func (a *Adapter) Reattach(context.Context, provider.Work, coord.Handle, *coord.Receipt) (provider.Session, error) {
+	return nil, provider.ErrGone
+}
+
+// openHandle reads a handle of ours.
+func openHandle(h coord.Handle) (sessionHandle, error) {
+	var d sessionHandle
+	if h.Version != 1 || json.Unmarshal(h.Data, &d) != nil || d.SessionID == "" || !filepath.IsAbs(d.Dir) {
+		return d, coord.Errorf(coord.Invalid, "the attempt's handle is not one of this version")
+	}
+	return d, nil
+}
+
+var _ provider.Adapter = (*Adapter)(nil)

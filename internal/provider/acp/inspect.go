@@ -1,0 +1,178 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/process"
+	"signalbox/internal/provider"
+)
+
+// bystander is the handler of a connection that carries no attempt.
+type bystander struct {
+	c        *conn
+	onUpdate func(json.RawMessage)
+}
+
+func (b *bystander) update(params json.RawMessage) {
+	if b.onUpdate != nil {
+		b.onUpdate(params)
+	}
+}
+func (*bystander) withdraw(json.RawMessage) {}
+func (*bystander) gone(provider.Lost)       {}
+
+// ask refuses: nothing was asked of the agent.
+func (b *bystander) ask(id, _ json.RawMessage) { b.c.reply(outgoing{ID: id, Result: chosen("")}) }
+
+// Inspect starts the agent, opens a session in the scratch folder and ends it
+// again. It sends no prompt and logs nobody in.
+func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspection, error) {
+	in := coord.Inspection{Agent: t.Agent, Revision: t.Revision, At: a.o.Clock(), Auth: coord.AuthUnknown}
+	if !filepath.IsAbs(t.Config.Executable) {
+		in.Problem = "The agent's executable must be an absolute path."
+		return in, nil
+	}
+	if why := notAnEndpoint(t.Config.Executable); why != "" {
+		in.Problem = why
+		return in, nil
+	}
+	var err error
+	if in.Identity, err = a.identify(t.Config); err != nil {
+		in.Problem = message(err)
+		return in, nil
+	}
+	a.probe(ctx, t, &in)
+	if ctx.Err() != nil {
+		return in, context.Cause(ctx)
+	}
+	in.Warnings = append(in.Warnings, warnings(t.Config)...)
+	if in.Problem == "" && in.Auth != coord.AuthRequired {
+		in.Operations = []coord.Operation{coord.Research}
+		in.Warnings = append(in.Warnings, "Only research can be asked of it: this protocol has no tools of ours, and what the agent does with its own tools is outside of Signalbox's confinement.")
+	}
+	return in, nil
+}
+
+// probe fills in what a running agent shows.
+func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspection) {
+	c, err := a.start(ctx, "inspection "+string(t.Agent), t.Scratch, t.Config, func(c *conn) handler { return &bystander{c: c} })
+	if err != nil {
+		in.Problem = unsent(ctx, "the start", err).Message
+		return
+	}
+	defer func() { a.finishProbe(ctx, c, in) }()
+	r, err := a.initialize(ctx, c)
+	if err != nil {
+		in.Problem = unsent(ctx, methodInitialize, err).Message
+		return
+	}
+	in.Identity.Version = cut(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
+	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "initialize", Has: true, Evidence: coord.Measured, Detail: "protocol version 1"})
+	in.Capabilities = append(in.Capabilities, declared(r)...)
+	opened, err := a.open(ctx, c, t.Scratch, t.Config)
+	var rpc *rpcError
+	switch {
+	case err == nil:
+		in.Auth = coord.AuthReady
+		in.Capabilities = append(in.Capabilities, coord.Capability{Name: methodNew, Has: true, Evidence: coord.Measured, Detail: modes(opened)})
+	case errors.As(err, &rpc) && rpc.Code == codeAuthRequired:
+		in.Auth = coord.AuthRequired
+		in.AuthHint = loginHint(t.Config, r.AuthMethods)
+		in.Problem = "The agent wants a login, or its quota is used up; Signalbox does not log anybody in."
+	case errors.As(err, &rpc):
+		in.Problem = reason("The agent answered session/new with " + rpc.Error() + ".")
+	default:
+		in.Problem = unsent(ctx, methodNew, err).Message
+	}
+}
+
+// finishProbe ends the agent and notes whether the end of its input was enough.
+func (a *Adapter) finishProbe(ctx context.Context, c *conn, in *coord.Inspection) {
+	_, err := c.close(ctx)
+	exit, waited := c.proc.Wait(context.WithoutCancel(ctx))
+	switch {
+	case err != nil || waited != nil:
+		in.Problem = or(in.Problem, "The agent's processes could not all be ended.")
+	case in.Problem == "":
+		in.Capabilities = append(in.Capabilities, coord.Capability{
+			Name: "exits at end of input", Has: exit.Ending == process.AfterClose, Evidence: coord.Measured,
+			Detail: fmt.Sprintf("within %s", a.o.Timing.Grace),
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.dropped["noise"]; n > 0 {
+		in.Warnings = append(in.Warnings, fmt.Sprintf("It prints on its protocol stream what is not protocol: %d lines; more than %d end an attempt.", n, coord.MaxNoiseLines))
+	}
+}
+
+func declared(r initializeResult) []coord.Capability {
+	has := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+	c := r.Capabilities
+	var out []coord.Capability
+	for _, d := range []struct {
+		name string
+		has  bool
+	}{
+		{methodPrompt, true}, {methodCancel, true}, {methodPermission, true},
+		{methodLoad, c.LoadSession}, {"session/resume", has(c.Session.Resume)}, {"session/list", has(c.Session.List)}, {"session/close", has(c.Session.Close)},
+		{"prompt image", c.Prompt.Image}, {"prompt audio", c.Prompt.Audio}, {"prompt embedded context", c.Prompt.EmbeddedContext},
+	} {
+		out = append(out, coord.Capability{Name: d.name, Has: d.has, Evidence: coord.Declared})
+	}
+	return out
+}
+
+// modes names the session modes that the agent offers.
+func modes(r newResult) string {
+	if r.Modes == nil {
+		return ""
+	}
+	var names []string
+	for _, m := range r.Modes.Available {
+		names = append(names, cut(m.ID, maxName))
+	}
+	return cut("modes "+strings.Join(names, ", ")+"; default "+r.Modes.Current, coord.MaxReason)
+}
+
+// notAnEndpoint says why well-known programs are no ACP agents.
+func notAnEndpoint(executable string) string {
+	switch filepath.Base(executable) {
+	case "claude":
+		return "The program claude does not speak ACP; install @agentclientprotocol/claude-agent-acp and register the path of its program."
+	case "codex":
+		return "The program codex does not speak ACP; install @agentclientprotocol/codex-acp and register the path of its program."
+	}
+	return ""
+}
+
+// loginHint says how a person logs the agent in.
+func loginHint(c coord.AgentConfig, methods []authMethod) string {
+	var parts []string
+	if p, ok := presetByID(c.Preset); ok && p.Login != "" {
+		parts = append(parts, p.Login)
+	}
+	for i, m := range methods {
+		if i == maxMethods {
+			break
+		}
+		if m.Type == "terminal" {
+			parts = append(parts, "Run "+quote(strings.Join(append([]string{c.Executable}, m.Args...), " "))+" in a terminal.")
+			continue
+		}
+		parts = append(parts, "The agent offers "+quote(strings.TrimSpace(or(m.Name, m.ID)+" "+m.Description))+".")
+	}
+	if len(parts) == 0 {
+		return "Log the agent in with its own program, as the user that runs signalbox serve."
+	}
+	return reason(strings.Join(parts, " "))
+}
+
+// maxMethods bounds the login methods that are told.
+const maxMethods = 8

@@ -1,0 +1,170 @@
+package acp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/provider"
+)
+
+// permissionParams are those of session/request_permission.
+type permissionParams struct {
+	SessionID string   `json:"sessionId"`
+	ToolCall  toolCall `json:"toolCall"`
+	Options   []struct {
+		ID   string `json:"optionId"`
+		Name string `json:"name"`
+		Kind string `json:"kind"`
+	} `json:"options"`
+}
+
+// options keeps the agent's own, in its order. One of a kind that the protocol
+// does not have is left out, because nobody could know what choosing it means;
+// dropped counts those and what is beyond coord.MaxOptions.
+func (p permissionParams) options() (out []coord.Option, dropped int) {
+	for _, o := range p.Options {
+		k := coord.OptionKind(o.Kind)
+		switch k {
+		case coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways:
+			if o.ID != "" && len(o.ID) <= coord.MaxTitle && len(out) < coord.MaxOptions {
+				out = append(out, coord.Option{ID: o.ID, Name: cut(o.Name, coord.MaxTitle), Kind: k})
+				continue
+			}
+		}
+		dropped++
+	}
+	return out, dropped
+}
+
+// merge lays newer members over older ones.
+func (t toolCall) merge(newer toolCall) toolCall {
+	t.ID = or(newer.ID, t.ID)
+	t.Title = or(newer.Title, t.Title)
+	t.Kind = or(newer.Kind, t.Kind)
+	t.Status = or(newer.Status, t.Status)
+	if newer.hasInput() {
+		t.RawInput = newer.RawInput
+	}
+	if present(newer.Content) {
+		t.Content = newer.Content
+	}
+	if present(newer.Locations) {
+		t.Locations = newer.Locations
+	}
+	return t
+}
+
+// present reports whether a list was given and holds something.
+func present(list json.RawMessage) bool {
+	s := string(list)
+	return s != "" && s != "null" && s != "[]"
+}
+
+// telling reports whether a person can see from the call what it would do.
+func (t toolCall) telling() bool { return t.hasInput() || present(t.Content) }
+
+// describe makes a request's content: everything that the agent gave, as text
+// that a person can read. What is not shown whole is marked as cut.
+func (t toolCall) describe() coord.RequestContent {
+	var b strings.Builder
+	if t.hasInput() {
+		section(&b, "Input", pretty(t.RawInput))
+	}
+	var content []toolContent
+	if present(t.Content) && decode(t.Content, &content) == nil {
+		for _, c := range content {
+			c.write(&b)
+		}
+	}
+	var places []struct {
+		Path string `json:"path"`
+		Line *int   `json:"line"`
+	}
+	if present(t.Locations) && decode(t.Locations, &places) == nil {
+		var lines []string
+		for _, p := range places {
+			if p.Line != nil {
+				p.Path = fmt.Sprintf("%s:%d", p.Path, *p.Line)
+			}
+			lines = append(lines, p.Path)
+		}
+		section(&b, "Places", strings.Join(lines, "\n"))
+	}
+	c := coord.RequestContent{Title: or(t.Title, "The agent asks for a permission and does not say for what."), Tool: cut(t.Kind, maxName), Detail: strings.TrimSpace(b.String())}
+	if len(c.Title) > coord.MaxTitle {
+		section(&b, "Title", c.Title)
+		c.Title, c.Detail = cut(c.Title, coord.MaxTitle), strings.TrimSpace(b.String())
+	}
+	if len(c.Detail) > coord.MaxRequestContent {
+		c.Detail, c.Cut = cut(c.Detail, coord.MaxRequestContent), true
+	}
+	return c
+}
+
+func section(b *strings.Builder, title, text string) {
+	if text != "" {
+		fmt.Fprintf(b, "%s:\n%s\n\n", title, text)
+	}
+}
+
+// pretty shows JSON: a string as itself, anything else indented.
+func pretty(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// toolContent is one part of a tool call's content.
+type toolContent struct {
+	Type    string  `json:"type"`
+	Content block   `json:"content"`
+	Path    string  `json:"path"`
+	OldText *string `json:"oldText"`
+	NewText string  `json:"newText"`
+}
+
+func (c toolContent) write(b *strings.Builder) {
+	switch c.Type {
+	case "diff":
+		if c.OldText == nil {
+			section(b, "New file "+c.Path, prefixed("+", c.NewText))
+			return
+		}
+		section(b, "Change of "+c.Path, prefixed("-", *c.OldText)+"\n"+prefixed("+", c.NewText))
+	case "content":
+		if c.Content.Type == "text" {
+			section(b, "Text", c.Content.Text)
+			return
+		}
+		section(b, "Content", "of type "+quote(c.Content.Type)+", which is not shown")
+	default:
+		section(b, "Content", "of type "+quote(c.Type)+", which is not shown")
+	}
+}
+
+// prefixed puts a mark before each line, as diffs do.
+func prefixed(mark, text string) string {
+	if text == "" {
+		return mark
+	}
+	return mark + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+mark)
+}
+
+// pending is one permission request of the agent.
+type pending struct {
+	id json.RawMessage
+	// done is closed when the outcome is known.
+	done    chan struct{}
+	outcome provider.Delivery
+	// taken is guarded by the session's mutex: who set it answers.
+	taken bool
+}

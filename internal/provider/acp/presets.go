@@ -1,0 +1,97 @@
+package acp
+
+import (
+	"slices"
+
+	"signalbox/internal/coord"
+)
+
+// Suggestion is a way in which a known agent might be registered. It proves
+// nothing: only an inspection does.
+type Suggestion struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Program is the base name to look for on the PATH, "" when the agent is
+	// a script for an interpreter.
+	Program   string            `json:"program,omitempty"`
+	Args      []string          `json:"args,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	RandomEnv []string          `json:"random_env,omitempty"`
+	Mode      string            `json:"mode,omitempty"`
+	// Login says how a person logs the agent in.
+	Login string   `json:"login,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+	// Floating marks a command that would fetch the agent at each start.
+	Floating bool `json:"floating,omitempty"`
+}
+
+// presets are the agents that were looked at with the real programs, or whose
+// makers publish the command.
+var presets = []Suggestion{
+	{ID: "opencode", Name: "OpenCode", Program: "opencode", Args: []string{"acp", "--pure"},
+		Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"},
+		RandomEnv: []string{"OPENCODE_SERVER_PASSWORD"},
+		Login:     "Run 'opencode auth login'.",
+		Notes:     []string{"It opens an HTTP port on loopback; the random password keeps other programs out of it.", "Its tools run unasked unless its configuration has \"permission\": {\"*\": \"ask\"}."}},
+	{ID: "claude-agent-acp", Name: "Claude Agent", Program: "claude-agent-acp", Mode: "default",
+		Env:   map[string]string{"DISABLE_AUTOUPDATER": "1"},
+		Login: "Run 'claude' and log in, or map ANTHROPIC_API_KEY.",
+		Notes: []string{"Its own default mode runs tools without asking; the mode default asks."}},
+	{ID: "codex-acp", Name: "Codex (ACP adapter)", Program: "codex-acp", Mode: "read-only",
+		Login: "Run 'codex login'.",
+		Notes: []string{"Its own default mode lets a model approve instead of you; the mode read-only asks you."}},
+	{ID: "gemini-cli", Name: "Gemini CLI", Program: "gemini", Args: []string{"--acp"}, Mode: "default",
+		Env:   map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
+		Login: "Run 'gemini' and log in, or map GEMINI_API_KEY.",
+		Notes: []string{"Tools that its settings list under tools.core run unasked."}},
+	{ID: "goose", Name: "goose", Program: "goose", Args: []string{"acp"}, Login: "Run 'goose configure'."},
+	{ID: "cursor", Name: "Cursor Agent", Program: "cursor-agent", Args: []string{"acp"}, Login: "Run 'cursor-agent login'."},
+	{ID: "github-copilot-cli", Name: "GitHub Copilot CLI", Program: "copilot", Args: []string{"--acp"}, Login: "Run 'copilot' and use /login."},
+	{ID: "qwen-code", Name: "Qwen Code", Program: "qwen", Args: []string{"--acp"}, Login: "Run 'qwen' and log in."},
+	{ID: "kimi", Name: "Kimi CLI", Program: "kimi", Args: []string{"acp"}, Login: "Run 'kimi login'."},
+	{ID: "auggie", Name: "Auggie", Program: "auggie", Args: []string{"--acp"}, Env: map[string]string{"AUGMENT_DISABLE_AUTO_UPDATE": "1"}, Login: "Run 'auggie login'."},
+	{ID: "factory-droid", Name: "Factory Droid", Program: "droid", Args: []string{"exec", "--output-format", "acp"}},
+	{ID: "fast-agent", Name: "fast-agent", Program: "fast-agent-acp", Args: []string{"-x"}},
+}
+
+// Presets lists the built-in suggestions.
+func Presets() []Suggestion { return slices.Clone(presets) }
+
+func presetByID(id string) (Suggestion, bool) {
+	at := slices.IndexFunc(presets, func(s Suggestion) bool { return s.ID == id })
+	if at < 0 {
+		return Suggestion{}, false
+	}
+	return presets[at], true
+}
+
+// sessionMeta is what session/new and session/load carry for a preset, nil for
+// nothing. claude-agent-acp refuses to start as root unless it is told that it
+// may not skip permissions, and loads the settings of the user and the project
+// unless it is told to load none.
+func sessionMeta(preset string) any {
+	if preset != "claude-agent-acp" {
+		return nil
+	}
+	return map[string]any{"claudeCode": map[string]any{"options": map[string]any{
+		"allowDangerouslySkipPermissions": false, "settingSources": []string{},
+	}}}
+}
+
+// warnings are what an operator should know of a configuration.
+func warnings(c coord.AgentConfig) []string {
+	p, ok := presetByID(c.Preset)
+	if !ok {
+		return nil
+	}
+	out := slices.Clone(p.Notes)
+	if p.Mode != "" && c.Mode == "" {
+		out = append(out, "No mode is configured, so the agent's own default is used; the preset suggests "+p.Mode+".")
+	}
+	for _, name := range p.RandomEnv {
+		if !slices.Contains(c.RandomEnv, name) {
+			out = append(out, name+" is not set at random, as the preset suggests.")
+		}
+	}
+	return out
+}
