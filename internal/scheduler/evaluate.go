@@ -239,8 +239,12 @@ func (e *evaluation) blocked(t coord.Task, byKey map[string]coord.Task) {
 	for _, key := range t.Needs {
 		switch need := byKey[key]; need.State {
 		case coord.TaskCompleted:
-		case coord.TaskFailed, coord.TaskCancelled, coord.TaskSkipped:
+		case coord.TaskFailed, coord.TaskSkipped:
 			e.do(move{t.ID, coord.TaskSkip, fmt.Sprintf("it needs %s, which is %s", key, need.State)})
+			return
+		case coord.TaskCancelled:
+			// Not skipped, which would make a cancelled job a failed one.
+			e.do(move{t.ID, coord.TaskCancel, fmt.Sprintf("it needs %s, which is cancelled", key)})
 			return
 		default:
 			completed = false

@@ -1,0 +1,259 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/internal/artifact"
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/provider"
+	"signalbox/internal/provider/providertest"
+	"signalbox/internal/redact"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a journal in memory, a machine's clock, and workers that come and
+// go. It lives in a synctest bubble.
+type world struct {
+	t      testing.TB
+	memory *journal.Memory
+	store  *artifact.Store
+	quota  *artifact.Quota
+	fake   *providertest.Fake
+	secret *redact.Redactor
+
+	// The machine: where its clocks are beyond the bubble's.
+	boot  string
+	wall  time.Duration // jumps of the wall clock
+	slept time.Duration
+	start time.Time
+
+	*worker
+}
+
+// worker is one life of the process that owns the journal.
+type worker struct {
+	journal   *journal.Journal
+	scheduler *Scheduler
+	stop      context.CancelFunc
+	done      chan error
+}
+
+var operator = coord.Actor{Credential: "crd_1", Name: "op", Role: coord.RoleOperator, Door: "api", Presence: "terminal"}
+
+// live runs fn in a world with one worker that runs.
+func live(t *testing.T, script func(provider.Work) providertest.Script, fn func(w *world)) {
+	t.Helper()
+	liveOn(t, coord.RouteACP, script, fn)
+}
+
+func liveOn(t *testing.T, route coord.Route, script func(provider.Work) providertest.Script, fn func(w *world)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, dir, route, script)
+		w.begin()
+		fn(w)
+		w.end()
+		if err := w.memory.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func newWorld(t testing.TB, dir string, route coord.Route, script func(provider.Work) providertest.Script) *world {
+	memory, err := journal.NewMemory(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, memory: memory, fake: providertest.NewFake(route, script), secret: redact.New(), boot: "boot-1", start: time.Now()}
+	if w.store, err = artifact.New(dir, w.secret.String); err != nil {
+		t.Fatal(err)
+	}
+	w.quota = artifact.NewQuota(artifact.DefaultLimits(), nil)
+	return w
+}
+
+// now is the machine's clock.
+func (w *world) now() coord.Moment {
+	awake := time.Since(w.start)
+	return coord.Moment{Wall: time.Now().Add(w.wall + w.slept).UTC(), BootID: w.boot, Boot: awake + w.slept, Awake: awake}
+}
+
+// begin starts a worker.
+func (w *world) begin() {
+	w.t.Helper()
+	j, err := journal.Open(context.Background(), journal.Options{Memory: w.memory, Clock: w.now, Redact: w.secret.String, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := New(Options{Journal: j, Adapters: map[coord.Route]provider.Adapter{w.fake.Route(): w.fake}, Store: w.store, Quota: w.quota,
+		Redactor: w.secret, Host: "here", Scratch: w.t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	w.worker = &worker{journal: j, scheduler: s, stop: stop, done: make(chan error, 1)}
+	go func() { w.done <- s.Run(ctx) }()
+	synctest.Wait()
+}
+
+// end stops the worker as SIGTERM does.
+func (w *world) end() {
+	w.t.Helper()
+	w.stop()
+	if err := <-w.done; err != nil {
+		w.t.Errorf("the scheduler ended with %v", err)
+	}
+	if err := w.journal.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// crash ends the worker as SIGKILL does: nothing more is committed, and what it
+// followed is dropped.
+func (w *world) crash() {
+	w.t.Helper()
+	if err := w.journal.Close(); err != nil {
+		w.t.Error(err)
+	}
+	w.stop()
+	w.scheduler.mu.Lock()
+	for _, o := range w.scheduler.owners {
+		o.leave(errOver)
+	}
+	w.scheduler.mu.Unlock()
+	<-w.done
+}
+
+// plan makes tasks of "key agent [need ...]" lines.
+func plan(deadline time.Duration, lines ...[]string) coord.Plan {
+	p := coord.Plan{Deadline: coord.Duration(deadline)}
+	for _, l := range lines {
+		p.Tasks = append(p.Tasks, coord.PlanTask{Key: l[0], Agent: coord.AgentID(l[1]), Instruction: "do " + l[0], Needs: l[2:]})
+	}
+	return p.Completed()
+}
+
+// approve drafts a plan and runs it, as planning and approval do.
+func (w *world) approve(p coord.Plan) coord.JobID {
+	w.t.Helper()
+	var id coord.JobID
+	w.update(func(tx *journal.Tx) error {
+		frozen := &coord.Frozen{Plan: p, Digest: "d"}
+		for _, t := range p.Tasks {
+			frozen.Tasks = append(frozen.Tasks, coord.FrozenTask{Key: t.Key, Agent: t.Agent, Revision: 1, Config: coord.AgentConfig{Route: w.fake.Route()}})
+		}
+		j, err := tx.AddJob(coord.Job{Plan: p, Frozen: frozen, By: operator})
+		if err != nil {
+			return err
+		}
+		now := tx.Now()
+		if j, err = j.Apply(coord.JobRun, now); err != nil {
+			return err
+		}
+		j.Started, id = &now, j.ID
+		if err := tx.PutJob(j, &operator); err != nil {
+			return err
+		}
+		for i, t := range p.Tasks {
+			state := coord.TaskBlocked
+			if len(t.Needs) == 0 {
+				state = coord.TaskReady
+			}
+			if _, err := tx.AddTask(coord.Task{Job: j.ID, Key: t.Key, Index: i, Agent: t.Agent, State: state, Needs: t.Needs}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	synctest.Wait()
+	return id
+}
+
+func (w *world) update(fn func(tx *journal.Tx) error) {
+	w.t.Helper()
+	if err := w.journal.Update(context.Background(), fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) view(fn func(v *journal.View) error) {
+	w.t.Helper()
+	if err := w.journal.View(context.Background(), fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sleep lets time pass while the machine is awake.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) attempt(key string) coord.Attempt {
+	w.t.Helper()
+	var a coord.Attempt
+	w.view(func(v *journal.View) (err error) {
+		jobs, err := v.Jobs(0, 1)
+		if err != nil {
+			return err
+		}
+		a, err = v.Attempt(coord.AttemptRef{Task: coord.TaskRef{Job: coord.JobRef{ID: jobs[0].ID}, Key: key}})
+		return err
+	})
+	return a
+}
+
+// states are those of the newest job and its tasks: "running a:ready b:blocked".
+func (w *world) states() string {
+	w.t.Helper()
+	out := ""
+	w.view(func(v *journal.View) error {
+		jobs, err := v.Jobs(0, 1)
+		if err != nil {
+			return err
+		}
+		out = string(jobs[0].State)
+		tasks, err := v.Tasks(jobs[0].ID)
+		for _, t := range tasks {
+			out += fmt.Sprintf(" %s:%s", t.Key, t.State)
+		}
+		return err
+	})
+	return out
+}
+
+func (w *world) requests() []coord.Request {
+	w.t.Helper()
+	var out []coord.Request
+	w.view(func(v *journal.View) (err error) {
+		out, err = v.Requests(0, 100)
+		return err
+	})
+	return out
+}
+
+func (w *world) expect(states string) {
+	w.t.Helper()
+	if got := w.states(); got != states {
+		w.t.Errorf("the job is\n  %s, want\n  %s", got, states)
+	}
+}
+
+func (w *world) leases() int {
+	w.t.Helper()
+	n := 0
+	w.view(func(v *journal.View) error {
+		l, err := v.Leases()
+		n = len(l)
+		return err
+	})
+	return n
+}
+
