@@ -82,7 +82,7 @@ func (a *agent) serve(ctx context.Context, stdin io.Reader) int {
 	for open := true; open; {
 		select {
 		case f := <-frames:
-			open = a.take(ctx, f)
+			open, code = a.take(ctx, f)
 		case <-ctx.Done():
 			open = false
 		case <-a.out.done: // the client reads no more
@@ -131,32 +131,39 @@ func read(ctx context.Context, stdin io.Reader, limit int, to chan<- frame) {
 	}
 }
 
-// take handles one line and reports whether to go on.
-func (a *agent) take(ctx context.Context, f frame) bool {
+// take handles one line. It reports whether to go on, and if not, with which
+// exit code to end.
+func (a *agent) take(ctx context.Context, f frame) (open bool, code int) {
+	var answer []byte
 	switch {
+	case f.err == nil:
+		answer = a.answer(ctx, f.line)
 	case errors.Is(f.err, jsonl.ErrInvalidUTF8):
-		a.out.send(refusal(nil, codeParse, parseError))
-		return true
+		answer = refusal(nil, codeParse, parseError)
 	case errors.Is(f.err, jsonl.ErrFrameTooLarge):
 		// The rest of the line was not read: what follows cannot be trusted.
 		a.out.send(refusal(nil, codeInvalidRequest, frameLimit))
-		return false
-	case f.err != nil:
-		return false
+		return false, 0
+	default:
+		return false, 0
 	}
-	r, code, err := parseRequest(f.line)
-	var answer []byte
-	if err == nil {
-		answer, code, err = a.handle(ctx, r)
+	if answer != nil && !a.out.send(answer) {
+		return false, 1
 	}
-	var kind failure
-	switch {
-	case errors.As(err, &kind):
-		a.out.send(refusal(r.id, code, kind))
-	case answer != nil:
-		a.out.send(answer)
+	return true, 0
+}
+
+// answer handles one message and gives the frame that is due at once, if any.
+func (a *agent) answer(ctx context.Context, line []byte) []byte {
+	r, code, err := parseRequest(line)
+	if err != nil {
+		return refusal(nil, code, err)
 	}
-	return true
+	answer, code, err := a.handle(ctx, r)
+	if err != nil {
+		return refusal(r.id, code, err)
+	}
+	return answer
 }
 
 // handle answers one request. No answer and no error: none is due now.

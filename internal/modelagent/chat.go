@@ -30,7 +30,16 @@ func (a *chat) marker() error {
 
 // delta takes the one choice of a chunk.
 func (a *chat) delta(choice []byte) error {
-	s, err := content(member(choice, "delta"))
+	var delta, finish []byte
+	for name, value := range members(choice) {
+		switch name {
+		case "delta":
+			delta = value
+		case "finish_reason":
+			finish = value
+		}
+	}
+	s, err := content(delta)
 	if err != nil {
 		return err
 	}
@@ -41,13 +50,14 @@ func (a *chat) delta(choice []byte) error {
 	}
 	// Servers send null or "" for "not yet"; any word but stop is an answer
 	// that was cut, filtered, or is a tool's.
-	switch reason, ok := text(member(choice, "finish_reason")); {
-	case string(reason) == "stop":
+	switch string(finish) {
+	case "", "null", `""`:
+		return nil
+	case `"stop"`:
 		a.stopped = true
-	case len(reason) > 0 || !ok && !isNull(member(choice, "finish_reason")):
-		return incompleteResponse
+		return nil
 	}
-	return nil
+	return incompleteResponse
 }
 
 func (a *chat) document(doc []byte) error {

@@ -108,12 +108,12 @@ func result(id []byte, body string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + body + `}`)
 }
 
-// refusal makes an error answer. A nil id is told as null.
-func refusal(id []byte, code int, kind failure) []byte {
+// refusal makes an error answer from a failure. A nil id is told as null.
+func refusal(id []byte, code int, failed error) []byte {
 	if id == nil {
 		id = []byte("null")
 	}
-	// Kinds are plain words, which need no escape.
+	kind := failed.Error() // a plain word, which needs no escape
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":` + strconv.Itoa(code) +
-		`,"message":"` + string(kind) + `","data":{"kind":"` + string(kind) + `"}}}`)
+		`,"message":"` + kind + `","data":{"kind":"` + kind + `"}}}`)
 }

@@ -14,6 +14,10 @@ const (
 	// maxPending bounds what waits for a client that reads slowly, in bytes;
 	// then the model's answer waits in the network.
 	maxPending = 256 << 10
+	// maxUnread bounds what waits all in all, in bytes. Answers may not wait
+	// for room as text does, because the client may write before it reads; one
+	// that lets megabytes of answers lie is broken.
+	maxUnread = 4 << 20
 )
 
 // errEnded tells the producer of text that the prompt was answered meanwhile.
@@ -73,12 +77,14 @@ func (o *output) close() {
 	signal(o.wake)
 }
 
-// send writes one frame.
-func (o *output) send(frame []byte) {
+// send writes one frame. It reports whether the client still reads.
+func (o *output) send(frame []byte) bool {
 	o.mu.Lock()
 	o.add(frame)
+	reads := len(o.pending) < maxUnread
 	o.mu.Unlock()
 	signal(o.wake)
+	return reads
 }
 
 // begin admits text for a session.
