@@ -54,10 +54,10 @@ type Session interface {
 	Send(ctx context.Context) (coord.HandedOver, error)
 
 	// Next gives the next event. The first one is EventReceipt, unless the
-	// attempt is lost before there is one; the last one is EventEnd or EventLost.
-	// After it Next never waits: it gives an EventLate that came, else io.EOF,
-	// so an owner that closes the session and then calls Next until io.EOF has
-	// them all. A call that ends with its context has taken nothing.
+	// attempt is lost before there is one; the last one is EventEnd or
+	// EventLost. After EventEnd it gives what comes late (EventLate) for as long
+	// as the session is open and the peer is there, then io.EOF; after EventLost
+	// io.EOF at once. A call that ends with its context has taken nothing.
 	Next(ctx context.Context) (Event, error)
 
 	// Respond brings the operator's answer to the provider. It is idempotent

@@ -36,7 +36,9 @@ type queue struct {
 	// added and taken count the items ever.
 	added, taken int
 	// over is set with the last event: End or Lost was put.
-	over   bool
+	over bool
+	// gone is set when nothing more can come.
+	gone   bool
 	closed bool
 	some   chan struct{} // a token: look again
 	room   chan struct{} // a token: there may be room
@@ -126,6 +128,14 @@ func (q *queue) finish(e provider.Event) {
 	q.addHeld(false)
 	q.over = true
 	q.add(e, 0)
+}
+
+// end says that nothing more can come.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true
+	token(q.some)
 }
 
 // flush moves what is held back to the queue whatever the room (there are at
@@ -238,7 +248,7 @@ func (q *queue) try(now time.Time) (e provider.Event, wait time.Duration, ok boo
 		q.bytes -= first.size
 		token(q.room)
 		return first.event, 0, true, nil
-	case q.over:
+	case q.gone:
 		return provider.Event{}, 0, false, io.EOF
 	}
 	return provider.Event{}, wait, false, nil

@@ -459,6 +459,7 @@ func (s *session) gone(l provider.Lost) {
 		l.Cause = provider.CauseShutdown
 	}
 	s.q.finish(provider.Event{Kind: provider.EventLost, Lost: &l})
+	s.q.end()
 }
 
 // Close ends the agent with all that it started.

@@ -19,7 +19,8 @@ func work(id coord.AttemptID) provider.Work {
 	return provider.Work{Attempt: id, Agent: "fake", Prompt: "do it"}
 }
 
-// drain gives the kinds of all events up to the last.
+// drain gives the kinds of all events up to the last, and then what is there
+// when the session is closed.
 func drain(t *testing.T, s provider.Session) []provider.EventKind {
 	t.Helper()
 	var kinds []provider.EventKind
@@ -32,6 +33,11 @@ func drain(t *testing.T, s provider.Session) []provider.EventKind {
 			t.Fatal(err)
 		}
 		kinds = append(kinds, e.Kind)
+		if e.Kind == provider.EventEnd {
+			if _, err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func (s *session) wait(ctx context.Context, changed <-chan struct{}, due time.Ti
 	return nil
 }
 
-// take gives what is there. After the end it never waits.
+// take gives what is there.
 func (s *session) take() (provider.Event, bool, error) {
 	p := s.peer
 	if len(p.queue) > 0 && !s.lost {
@@ -104,8 +104,10 @@ func (s *session) take() (provider.Event, bool, error) {
 		return e, true, nil
 	}
 	switch {
-	case s.ended || s.lost:
+	case s.lost || s.ended && (s.isClosed || p.crashed):
 		return provider.Event{}, false, io.EOF
+	case s.ended:
+		return provider.Event{}, false, nil
 	case p.lost != nil:
 		return s.lose(*p.lost)
 	case p.cut:
