@@ -293,3 +293,25 @@ func BenchmarkCleanText(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHostileText is about text that makes each rule look far in vain.
+func BenchmarkHostileText(b *testing.B) {
+	for name, text := range map[string]string{
+		"jwt":    "-eyJ",
+		"keys":   "secret:",
+		"quotes": `token="a `,
+		"pem":    "-----" + "BEGIN PRIVATE KEY-----",
+		"urls":   "http://a:b ",
+		"flags":  "--a",
+		"exact":  "hunter2hunter",
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := withExact()
+			text := strings.Repeat(text, 1<<20/len(text))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.String(text)
+			}
+		})
+	}
+}

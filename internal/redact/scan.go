@@ -121,11 +121,15 @@ func (c *scanner) next(s string, pos int) match {
 }
 
 // at asks every rule about place i. An exact value wins over a kind, since it
-// has the better name; the secret ends where the longer of the two ends.
+// has the better name; the secret ends where the longer of the two ends. A
+// marker is no secret: the answer is no, with its end.
 func (c *scanner) at(s string, i int) match {
 	if s[i] == '[' {
-		if end, v := c.marker(s, i); v != no {
-			return match{verdict: map[verdict]verdict{yes: no, more: more}[v], end: end}
+		switch end, v := c.marker(s, i); v {
+		case yes:
+			return match{end: end}
+		case more:
+			return match{verdict: more}
 		}
 	}
 	length, name, need := c.known.at(s[i:], c.final)

@@ -167,6 +167,11 @@ const (
 // the first of which is a JSON object, so that it starts with "eyJ". When the
 // second is one too, what follows cannot change the answer.
 func (c *scanner) jwtAt(s string, i int) match {
+	// Only at the start of a run: one that is full of "eyJ" would be read
+	// again from each.
+	if i > c.low && urlChars[s[i-1]] {
+		return match{}
+	}
 	rest, head := s[i:], "eyJ"
 	if !strings.HasPrefix(rest, head) {
 		if !c.final && strings.HasPrefix(head, rest) {

@@ -28,37 +28,57 @@ func looksSecret(v string) bool {
 	if strings.Contains(v, "{") && strings.Contains(v, "}") || strings.Contains(v, "<") && strings.Contains(v, ">") {
 		return false
 	}
-	letters, number, symbols, distinct := tally(familiar.Replace(strings.ToLower(v)))
-	switch {
-	case letters < 3:
-		return false
-	case number >= 2 && distinct >= 7:
-		return true
-	}
-	return symbols >= 1 && number+symbols >= 2 && distinct >= 6
+	// Taking words out only makes it less mixed, so most values need no look.
+	return isMixed(v) && isMixed(familiar.Replace(strings.ToLower(v)))
 }
 
-// tally counts the bytes of v by class. What joins words and paths counts as
-// none of them.
-func tally(v string) (letters, number, symbols, distinct int) {
+// isMixed reports whether v has some of more than one class of bytes, and not
+// the same few again and again. Capitals count as their small letters. What
+// joins words and paths is of no class.
+func isMixed(v string) bool {
+	var count [4]int
 	var seen charset
+	distinct := 0
 	for i := 0; i < len(v); i++ {
-		b := v[i]
+		b := folded[v[i]]
 		if !seen[b] {
 			seen[b] = true
 			distinct++
 		}
+		count[classes[b]]++
+	}
+	numbers, symbols := count[number], count[symbol]
+	if count[letter] < 3 {
+		return false
+	}
+	return numbers >= 2 && distinct >= 7 || symbols >= 1 && numbers+symbols >= 2 && distinct >= 6
+}
+
+// The classes of bytes in a value.
+const (
+	joint = iota
+	letter
+	number
+	symbol
+)
+
+var folded, classes = func() (fold, class [256]byte) {
+	for i := range 256 {
+		b := byte(i)
+		if fold[b] = b; 'A' <= b && b <= 'Z' {
+			fold[b] = b + 'a' - 'A'
+		}
 		switch {
 		case 'a' <= b && b <= 'z' || b >= 0x80:
-			letters++
+			class[b] = letter
 		case '0' <= b && b <= '9':
-			number++
+			class[b] = number
 		case strings.IndexByte("._/:-", b) < 0:
-			symbols++
+			class[b] = symbol
 		}
 	}
-	return letters, number, symbols, distinct
-}
+	return fold, class
+}()
 
 // isTypedULID reports whether v is an identifier as coord makes them: three
 // lower-case letters, an underscore and a ULID.
