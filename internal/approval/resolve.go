@@ -31,13 +31,16 @@ func (p *Approval) Resolve(ctx context.Context, ref coord.AttemptRef, how coord.
 		if r := a.Resolution; r != nil {
 			return coord.Errorf(coord.Conflict, "attempt %s was resolved already as %s by %s", a.ID, r.How, name(r.By))
 		}
+		said := coord.Resolution{How: how, Reason: reason, Text: result, By: by}
+		if _, err := a.Resolve(said); err != nil {
+			return err
+		}
 		if result != "" {
 			if err := adopt(tx, a.ID, result); err != nil {
 				return err
 			}
 		}
-		a, err = tx.ResolveAttempt(a.ID, coord.Resolution{How: how, Reason: reason, Text: result, By: by})
-		if err != nil {
+		if _, err := tx.ResolveAttempt(a.ID, said); err != nil {
 			return err
 		}
 		a, err = tx.Attempt(coord.AttemptRef{ID: a.ID})
