@@ -86,6 +86,9 @@ func fillDisk(mount string) error {
 	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the reserve is still there: %v", err)
 	}
+	if err := write(j.UpdateText); coord.CodeOf(err) != coord.Unavailable {
+		return fmt.Errorf("text while the reserve serves: %w", err)
+	}
 	if err := write(j.Update); err != nil || j.Head() != head+1 {
 		return fmt.Errorf("control on a full disk: head %d after %d: %w", j.Head(), head, err)
 	}
@@ -115,6 +118,12 @@ func fillDisk(mount string) error {
 	}
 	if j.Head() != head {
 		return fmt.Errorf("head is %d after reopening, want %d", j.Head(), head)
+	}
+	if info, err := os.Stat(reserve); err != nil || info.Size() != coord.ReserveSpace {
+		return fmt.Errorf("the reserve was not made again: %v", err)
+	}
+	if err := write(j.UpdateText); err != nil {
+		return fmt.Errorf("text after the space returned: %w", err)
 	}
 	return j.Close()
 }

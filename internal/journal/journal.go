@@ -272,14 +272,14 @@ func (j *Journal) keep() {
 	}
 }
 
-// restoreReserve makes a released reserve again once there is room for it
-// beside the space below which nothing is dispatched.
+// restoreReserve makes a released reserve again once there is room for twice
+// as much, so that it is not released again at once.
 func (j *Journal) restoreReserve() error {
 	if j.reserve.held() {
 		return nil
 	}
 	free, err := j.Free()
-	if err != nil || free < coord.MinFreeSpace+coord.ReserveSpace {
+	if err != nil || free < 2*coord.ReserveSpace {
 		return err
 	}
 	return j.reserve.make()

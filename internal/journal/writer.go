@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"signalbox/internal/coord"
 	"signalbox/internal/fault"
 )
@@ -142,6 +144,14 @@ func (j *Journal) batch(first *operation) {
 		defer j.memory.turn.Unlock()
 	}
 	var ops []*operation
+	answered := false
+	defer func() {
+		if !answered {
+			// fn ended the goroutine (runtime.Goexit, as testing's FailNow
+			// does): nobody writes after this.
+			j.finish(ops, coord.Errorf(coord.Internal, "an operation ended the journal's writer: it must return instead"))
+		}
+	}()
 	head, err := j.transact(func(tx *Tx) {
 		for op := first; op != nil; op = j.gather(len(ops)) {
 			if !op.taken.CompareAndSwap(false, true) {
@@ -158,33 +168,43 @@ func (j *Journal) batch(first *operation) {
 		j.log.Error("the disk is full: the reserve was released, and only control operations are written until there is space")
 		head, err = j.transact(func(tx *Tx) {
 			for _, op := range ops {
-				if !op.control {
-					op.err = writeFailed(err)
-				} else if tx.s.broken == nil {
+				if tx.s.broken == nil {
 					j.runIn(tx, op)
 				}
 			}
 		})
 	}
-	if err != nil {
+	answered = true
+	switch {
+	case sqliteCode(err) == sqlite3.SQLITE_BUSY && len(ops) == 0:
+		// Another program holds the database; nothing was begun.
+		if first.taken.CompareAndSwap(false, true) {
+			first.done <- openFailed(err)
+		}
+	case err != nil:
 		if coord.CodeOf(err) == coord.Internal {
 			err = writeFailed(err)
 		}
-		j.fail(err)
-		for _, op := range ops {
-			op.done <- err
+		j.finish(ops, err)
+	default:
+		if head != j.Head() {
+			j.publish(head)
 		}
-		return
-	}
-	if head != j.Head() {
-		j.publish(head)
-	}
-	for _, op := range ops {
-		op.done <- op.err
+		for _, op := range ops {
+			op.done <- op.err
+		}
 	}
 	// Those who were answered are about to send their next operation: let
 	// them, so that they share the next COMMIT instead of missing it.
 	runtime.Gosched()
+}
+
+// finish fails the journal and answers ops with the reason.
+func (j *Journal) finish(ops []*operation, err error) {
+	j.fail(err)
+	for _, op := range ops {
+		op.done <- err
+	}
 }
 
 // gather gives the next operation of a batch of n, or nil when it is complete.
@@ -234,6 +254,10 @@ func (j *Journal) transact(fill func(*Tx)) (head int64, err error) {
 func (j *Journal) runIn(tx *Tx, op *operation) {
 	head := tx.head
 	tx.ctx, tx.err = op.ctx, nil
+	if !op.control && !j.reserve.held() {
+		op.err = coord.Errorf(coord.Unavailable, "the disk of the data directory is full, and what is left is kept for control: free some space")
+		return
+	}
 	if op.err = tx.s.run(op.ctx, "SAVEPOINT operation"); op.err != nil {
 		return
 	}

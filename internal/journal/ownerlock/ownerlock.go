@@ -77,10 +77,12 @@ func take(ctx context.Context, file *os.File, clock coord.Clock, wait time.Durat
 		return coord.Errorf(coord.Unavailable, "%s is on %s, where locks cannot be relied on: put the data directory on a local disk", file.Name(), name)
 	}
 	err := lockWithin(ctx, file, wait)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
 		return held(file, clock())
-	}
-	if err != nil {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return failed(file.Name(), err)
 	}
 	// A second open file of the same process must be refused; where it is

@@ -1,0 +1,173 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/journal/journaltest"
+)
+
+// openMemory opens a journal in memory, good inside a synctest bubble.
+func openMemory(t *testing.T) *journal.Journal {
+	t.Helper()
+	m, err := journal.NewMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options("", journaltest.At(journaltest.Start))
+	o.Memory = m
+	j, err := journal.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(j.Close(), m.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// occupy keeps the writer inside an operation until the returned function is
+// called, so that a test can decide what waits behind it.
+func occupy(t *testing.T, j *journal.Journal) (leave func()) {
+	t.Helper()
+	gate, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := j.Update(t.Context(), func(*journal.Tx) error { <-gate; return nil }); err != nil {
+			t.Errorf("the occupying operation: %v", err)
+		}
+	}()
+	synctest.Wait()
+	return func() { close(gate); <-done }
+}
+
+func TestControlGoesBeforeText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := openMemory(t)
+		leave := occupy(t, j)
+		var order []string
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				_ = j.UpdateText(t.Context(), func(*journal.Tx) error { order = append(order, fmt.Sprint("text ", i)); return nil })
+			})
+			synctest.Wait()
+		}
+		for i := range 3 {
+			wg.Go(func() {
+				_ = j.Update(t.Context(), func(*journal.Tx) error { order = append(order, fmt.Sprint("control ", i)); return nil })
+			})
+			synctest.Wait()
+		}
+		leave()
+		wg.Wait()
+		want := []string{"control 0", "control 1", "control 2", "text 0", "text 1", "text 2"}
+		if diff := cmp.Diff(want, order); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+var errDeadline = errors.New("the deadline of the test")
+
+func TestWaitingOperationsShareOneCommitOfBoundedSize(t *testing.T) {
+	big := []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+	for _, c := range []struct {
+		name  string
+		count int
+		data  []byte
+		want  []int64
+	}{
+		{"all that wait", 20, nil, []int64{0}},
+		// The occupying operation counts, and writes no event.
+		{"256 operations at most", 300, nil, []int64{0, 255}},
+		{"4 MiB at most", 6, big, []int64{0, 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := openMemory(t)
+				leave := occupy(t, j)
+				// Inside an operation, Head is that of the commit before, so
+				// each value stands for one commit.
+				var heads []int64
+				var wg sync.WaitGroup
+				for range c.count {
+					wg.Go(func() {
+						err := j.Update(t.Context(), func(tx *journal.Tx) error {
+							heads = append(heads, j.Head())
+							tx.Append(coord.Event{Kind: coord.AttemptText, Data: c.data})
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				leave()
+				wg.Wait()
+				if diff := cmp.Diff(c.want, slices.Compact(heads)); diff != "" {
+					t.Errorf("heads before each commit (-want +got):\n%s", diff)
+				}
+				if head := j.Head(); head != int64(c.count) {
+					t.Errorf("head is %d, want %d", head, c.count)
+				}
+			})
+		})
+	}
+}
+
+func TestAnOperationThatNobodyAwaitsIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := openMemory(t)
+		leave := occupy(t, j)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errDeadline)
+		defer cancel()
+		ran := false
+		err := j.Update(ctx, func(*journal.Tx) error { ran = true; return nil })
+		if !errors.Is(err, errDeadline) {
+			t.Errorf("error is %v, want the cause of its context", err)
+		}
+		leave()
+		if err := j.Update(t.Context(), func(*journal.Tx) error { return nil }); err != nil || ran {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+	})
+}
+
+func TestAnOperationThatEndsItsGoroutineFailsTheJournalInsteadOfHanging(t *testing.T) {
+	j := openAt(t, t.TempDir())
+	err := j.Update(t.Context(), func(*journal.Tx) error { runtime.Goexit(); return nil })
+	if coord.CodeOf(err) != coord.Internal {
+		t.Errorf("error is %v", err)
+	}
+	<-j.Failed()
+}
+
+func TestVirtualTimePassesWhileAJournalIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := openMemory(t)
+		time.Sleep(time.Hour)
+		if err := j.Update(t.Context(), func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.JobChanged})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-j.Changed(0)
+	})
+}
