@@ -14,7 +14,8 @@ import (
 type Canary struct {
 	// Kind is the name that stands in the marker.
 	Kind string
-	// Secret must not be found in anything that is stored, shown or logged.
+	// Secret must not be found in anything that is stored, shown or logged. One
+	// of several lines may be found in other spellings: search for each line.
 	Secret string
 	// Context is text as agents and programs write it, with Secret in it.
 	Context string
