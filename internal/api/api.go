@@ -1,0 +1,296 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+)
+
+// Options are what the API serves. All are required to serve; Document needs
+// none.
+type Options struct {
+	Journal *journal.Journal
+	Stages
+	Logger *slog.Logger
+	// Host is this machine's name, Version that of the program.
+	Host, Version string
+	// Stop asks the process to end: at once, or when nothing runs any more. It
+	// returns before that happens.
+	Stop func(drain bool, by coord.Actor)
+}
+
+// API serves the operations.
+type API struct {
+	Stages
+	journal *journal.Journal
+	log     *slog.Logger
+	host    string
+	version string
+	stop    func(drain bool, by coord.Actor)
+
+	mux   *http.ServeMux
+	huma  huma.API
+	turns turns
+
+	places  chan struct{}   // a token for each open event stream
+	ending  context.Context // ends with the API, and all streams with it
+	endAll  context.CancelCauseFunc
+	mu      sync.Mutex // held to open a stream, or to close the API
+	closed  bool
+	streams sync.WaitGroup
+}
+
+var errStopping = coord.Errorf(coord.Unavailable, "Signalbox is stopping: connect again when it runs")
+
+// New makes the API.
+func New(o Options) *API {
+	useProblems()
+	a := &API{
+		Stages: o.Stages, journal: o.Journal, log: o.Logger, host: o.Host, version: o.Version, stop: o.Stop,
+		mux: http.NewServeMux(), places: make(chan struct{}, coord.MaxStreams),
+	}
+	a.ending, a.endAll = context.WithCancelCause(context.Background())
+	a.huma = humago.New(a.mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Signalbox", Version: "1",
+				Description: "Drafts, reviews, runs and explains the work of agents. Reads answer {\"data\": ...}; errors are problem documents with a code.",
+			},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+		},
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	})
+	a.addStatus()
+	a.addAgents()
+	a.addJobs()
+	a.addPlans()
+	a.addAttempts()
+	a.addRequests()
+	a.addArtifacts()
+	a.addTokens()
+	a.addEvents()
+	a.addDocument()
+	closeWords(a.huma.OpenAPI().Components.Schemas)
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.write(w, NewProblem(coord.Errorf(coord.NotFound, "there is no such operation: see /api/openapi.json")))
+	})
+	return a
+}
+
+// Document gives the OpenAPI document, indented, with a line end.
+func Document() ([]byte, error) {
+	doc, err := json.MarshalIndent(New(Options{}).huma.OpenAPI(), "", "  ")
+	return append(doc, '\n'), err
+}
+
+// ServeHTTP answers one request of the front door.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	who, err := decodeActor(r.Header.Get(ActorHeader))
+	if err != nil {
+		a.write(w, NewProblem(err))
+		return
+	}
+	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), actorKey{}, who), apiKey{}, a))
+	r.Body = http.MaxBytesReader(w, r.Body, coord.MaxBody+1)
+	a.mux.ServeHTTP(w, r)
+}
+
+// apiKey finds the API in the context of its requests.
+type apiKey struct{}
+
+// Close ends the event streams and waits for them. No new one starts.
+func (a *API) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.endAll(errStopping)
+	a.streams.Wait()
+}
+
+// WriteProblem answers a plain HTTP request with a problem.
+func WriteProblem(w http.ResponseWriter, p *Problem) error {
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	return json.NewEncoder(w).Encode(p)
+}
+
+func (a *API) write(w http.ResponseWriter, p *Problem) {
+	if err := WriteProblem(w, p); err != nil {
+		a.log.Debug("an answer could not be written", "err", err)
+	}
+}
+
+// Data is the body of every answer that is one thing, or a whole list.
+type Data[T any] struct {
+	Data T `json:"data"`
+}
+
+// Page is the body of an answer that is a part of a list.
+type Page[T any] struct {
+	Data []T `json:"data"`
+	// Next continues the list as the parameter before; 0 at its end.
+	Next int64 `json:"next,omitempty" doc:"Continues the list as ?before=; absent at its end"`
+}
+
+// operation is what all operations have.
+type operation struct {
+	id, method, path, summary, tag string
+	// role is the least that may do it.
+	role coord.Role
+	// status of success, 200 if zero.
+	status int
+}
+
+// roleMember names the role of an operation in the OpenAPI document.
+const roleMember = "x-role"
+
+func (a *API) describe(o operation) huma.Operation {
+	return huma.Operation{
+		OperationID: o.id, Method: o.method, Path: "/api" + o.path, Summary: o.summary, Tags: []string{o.tag},
+		DefaultStatus: o.status, MaxBodyBytes: coord.MaxBody,
+		Description: "Needs the role " + string(o.role) + ".",
+		Extensions:  map[string]any{roleMember: o.role},
+		Middlewares: huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+			if who := actor(ctx.Context()); !who.Role.Allows(o.role) {
+				_, w := humago.Unwrap(ctx)
+				a.write(w, NewProblem(coord.Errorf(coord.Forbidden, "this needs the role %s and the credential has %s: use another credential", o.role, who.Role)))
+				return
+			}
+			next(ctx)
+		}},
+	}
+}
+
+// answer is what an operation answers with.
+type answer[B any] struct {
+	ETag     string `header:"ETag" doc:"The revision, for If-Match"`
+	Replayed string `header:"Idempotency-Replayed" doc:"true when this is the first answer again"`
+	Body     B
+}
+
+// tag is the ETag of v, "" for things without revisions.
+func tag(v any) string {
+	switch v := v.(type) {
+	case coord.Job:
+		return etag(v.Revision)
+	case coord.Agent:
+		return etag(v.Revision)
+	}
+	return ""
+}
+
+// read adds an operation that changes nothing.
+func read[I, T any](a *API, o operation, do func(context.Context, *I) (T, error)) {
+	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Data[T]], error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, a.problem(ctx, o.id, err)
+		}
+		return &answer[Data[T]]{ETag: tag(out), Body: Data[T]{out}}, nil
+	})
+}
+
+// list adds an operation that reads a page of a list.
+func list[I, T any](a *API, o operation, do func(context.Context, *I) ([]T, int64, error)) {
+	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Page[T]], error) {
+		out, next, err := do(ctx, in)
+		if err != nil {
+			return nil, a.problem(ctx, o.id, err)
+		}
+		if out == nil {
+			out = []T{}
+		}
+		return &answer[Page[T]]{Body: Page[T]{out, next}}, nil
+	})
+}
+
+// write adds an operation that changes something, once for each key.
+func write[I any, P interface {
+	*I
+	keyed
+}, T any](a *API, o operation, do func(context.Context, *I) (T, error)) {
+	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Data[T]], error) {
+		out, replayed, err := once(ctx, a, o.id, P(in).key(), in, func(ctx context.Context) (T, error) { return do(ctx, in) })
+		if err != nil {
+			return nil, a.problem(ctx, o.id, err)
+		}
+		res := &answer[Data[T]]{ETag: tag(out), Body: Data[T]{out}}
+		if replayed {
+			res.Replayed = "true"
+		}
+		return res, nil
+	})
+}
+
+// closed lists the types whose values are a closed list of words.
+var closed = map[reflect.Type][]any{
+	reflect.TypeFor[coord.Role]():           words(coord.RoleOperator, coord.RoleDraft, coord.RoleRead),
+	reflect.TypeFor[coord.EventKind]():      words(coord.EventKinds...),
+	reflect.TypeFor[coord.JobState]():       words(coord.Jobs.States()...),
+	reflect.TypeFor[coord.TaskState]():      words(coord.Tasks.States()...),
+	reflect.TypeFor[coord.AttemptState]():   words(coord.Attempts.States()...),
+	reflect.TypeFor[coord.CancelState]():    words(coord.Cancellations.States()...),
+	reflect.TypeFor[coord.DecisionState]():  words(coord.Decisions.States()...),
+	reflect.TypeFor[coord.EffectState]():    words(coord.Effects.States()...),
+	reflect.TypeFor[coord.DeliveryState]():  words(coord.Deliveries.States()...),
+	reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
+	reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question),
+	reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
+	reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
+	reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),
+	reflect.TypeFor[coord.Code]():           words(coord.Codes...),
+}
+
+func words[T ~string](values ...T) []any {
+	out := make([]any, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// closeWords writes what coord's types say into the schemas, which huma makes
+// from Go's kinds alone: the closed lists of words, and what a duration is.
+func closeWords(schemas huma.Registry) {
+	for name, schema := range schemas.Map() {
+		t := schemas.TypeFromRef("#/components/schemas/" + name)
+		for i := range t.NumField() {
+			field := t.Field(i)
+			member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			property := schema.Properties[member]
+			if property == nil {
+				continue
+			}
+			inner := field.Type
+			if inner.Kind() == reflect.Slice && property.Items != nil {
+				inner, property = inner.Elem(), property.Items
+			}
+			if values, ok := closed[inner]; ok {
+				property.Enum = values
+			} else if inner == reflect.TypeFor[coord.Duration]() {
+				property.Pattern, property.PatternDescription = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "a duration such as 45m or 1h30m"
+			}
+			property.PrecomputeMessages()
+		}
+		schema.PrecomputeMessages()
+	}
+}

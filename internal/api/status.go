@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/scheduler"
+)
+
+// Status is how the worker stands.
+type Status struct {
+	Version string `json:"version"`
+	Host    string `json:"host"`
+	// Epoch and Head make the cursor of the present moment.
+	Epoch      string       `json:"epoch"`
+	Head       int64        `json:"head"`
+	Generation int64        `json:"generation" doc:"Counts the workers that have owned this journal"`
+	Now        coord.Moment `json:"now"`
+	scheduler.Status
+}
+
+type nothing struct{}
+
+type admissionInput struct {
+	Keyed
+	Body struct {
+		Paused bool `json:"paused" doc:"true admits nothing more; what runs goes on"`
+	} `nameHint:"Admission"`
+}
+
+type stopInput struct {
+	Keyed
+	Body struct {
+		Drain bool `json:"drain,omitempty" doc:"Wait until nothing runs; otherwise what runs is cancelled"`
+	} `nameHint:"Stop"`
+}
+
+// Stopping says that a stop was asked for.
+type Stopping struct {
+	Drain bool `json:"drain"`
+}
+
+func (a *API) addStatus() {
+	read(a, operation{id: "status", method: http.MethodGet, path: "/status", summary: "How Signalbox stands", tag: "operation", role: coord.RoleRead},
+		func(ctx context.Context, _ *nothing) (Status, error) { return a.status(ctx) })
+	write(a, operation{id: "set-admission", method: http.MethodPost, path: "/admission", summary: "Pause or resume the admission of tasks", tag: "operation", role: coord.RoleOperator},
+		func(ctx context.Context, in *admissionInput) (Status, error) {
+			if err := a.Scheduler.SetPaused(ctx, in.Body.Paused, actor(ctx)); err != nil {
+				return Status{}, err
+			}
+			return a.status(ctx)
+		})
+	write(a, operation{id: "stop", method: http.MethodPost, path: "/stop", summary: "End Signalbox", tag: "operation", role: coord.RoleOperator, status: http.StatusAccepted},
+		func(ctx context.Context, in *stopInput) (Stopping, error) {
+			a.stop(in.Body.Drain, actor(ctx))
+			return Stopping{in.Body.Drain}, nil
+		})
+}
+
+func (a *API) status(ctx context.Context) (Status, error) {
+	s, err := a.Scheduler.Status(ctx)
+	return Status{
+		Version: a.version, Host: a.host, Epoch: a.journal.Epoch(), Head: a.journal.Head(),
+		Generation: a.journal.Generation(), Now: a.journal.Now(), Status: s,
+	}, err
+}
+
+func (a *API) addDocument() {
+	// Served by hand: the document describes itself badly as an operation.
+	a.mux.HandleFunc("GET /api/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		doc, err := Document()
+		if err != nil {
+			a.write(w, a.problem(r.Context(), "openapi", err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+		if _, err := w.Write(doc); err != nil {
+			a.log.Debug("an answer could not be written", "err", err)
+		}
+	})
+}

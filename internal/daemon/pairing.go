@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"signalbox/internal/coord"
+)
+
+// TokenPrefix begins every bearer token, so that people and scanners of
+// secrets know one when they see it.
+const TokenPrefix = "sbx_"
+
+// secret makes 256 random bits as text.
+func secret() string {
+	var b [32]byte
+	// It never fails: crypto/rand ends the program instead.
+	_, _ = rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// NewToken makes a bearer token.
+func NewToken() string { return TokenPrefix + secret() }
+
+// HashOf is what is kept of a token: its SHA-256 in hex. A value of 256 random
+// bits needs no salt and no slow hash.
+func HashOf(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:])
+}
+
+// Pairing tries are bounded: maxTries in tryWindow. A code has 256 bits and
+// cannot be guessed; the bound keeps a page that tries from filling the log.
+const (
+	maxTries  = 10
+	tryWindow = time.Minute
+)
+
+// pairing holds the one code that is good at a time.
+type pairing struct {
+	mu      sync.Mutex
+	hash    string // of the code; "" when there is none
+	expires time.Time
+	tries   int
+	window  time.Time // when tries began to count
+}
+
+// renew makes a code and forgets the one before.
+func (p *pairing) renew() string {
+	code := secret()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hash, p.expires = HashOf(code), time.Now().Add(coord.PairingTTL)
+	return code
+}
+
+// redeem uses a code up. restore gives it back, for when nothing came of it.
+func (p *pairing) redeem(code string) (restore func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.window) > tryWindow {
+		p.window, p.tries = now, 0
+	}
+	if p.tries >= maxTries {
+		return nil, coord.Errorf(coord.Limit, "too many pairing codes were tried: wait a minute")
+	}
+	hash := HashOf(code)
+	if p.hash == "" || now.After(p.expires) || subtle.ConstantTimeCompare([]byte(hash), []byte(p.hash)) != 1 {
+		p.tries++
+		return nil, coord.Errorf(coord.Unauthenticated, "this pairing link is used up, too old or not one: signalbox serve prints a new one at each start")
+	}
+	expires := p.expires
+	p.hash = ""
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.hash == "" {
+			p.hash, p.expires = hash, expires
+		}
+	}, nil
+}

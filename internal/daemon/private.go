@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+
+	"signalbox/internal/coord"
+)
+
+// The descriptors that a worker inherits beside the standard streams.
+const (
+	linkFD   = 3 // one end of the socket pair
+	reportFD = 4 // the writing end of the pipe of reports
+)
+
+// errNoLink: the worker was started by hand.
+var errNoLink = coord.Errorf(coord.Invalid, "a worker is started by the front door: use signalbox serve")
+
+// socketPair makes two connected stream sockets. Neither is inherited by a
+// child unless it is handed over on purpose.
+func socketPair() (ours, theirs *os.File, err error) {
+	// Darwin has no SOCK_CLOEXEC; holding ForkLock closes the gap.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
+}
+
+// connection makes a net.Conn of a socket and closes the file.
+func connection(f *os.File) (net.Conn, error) {
+	c, err := net.FileConn(f) // a copy of the descriptor
+	return c, errors.Join(err, f.Close())
+}
+
+// inherited gives the descriptors that the front door handed to this worker,
+// and makes sure that no child of the worker inherits them in turn.
+func inherited() (link net.Conn, report *os.File, err error) {
+	syscall.CloseOnExec(linkFD)
+	syscall.CloseOnExec(reportFD)
+	if link, err = connection(os.NewFile(linkFD, "link")); err != nil {
+		return nil, nil, errNoLink
+	}
+	return link, os.NewFile(reportFD, "report"), nil
+}
+
+// oneConn is a listener of one connection that exists already.
+type oneConn struct {
+	conn   net.Conn
+	give   chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func listenOn(c net.Conn) *oneConn {
+	l := &oneConn{conn: c, give: make(chan net.Conn, 1), closed: make(chan struct{})}
+	l.give <- c
+	return l
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.give:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// maxLinkStreams bounds the requests under way on the link: the event streams
+// and what else goes on beside them.
+const maxLinkStreams = coord.MaxStreams + 512
+
+// serverOn makes the worker's server: HTTP/2 streams on the one connection.
+// gone is called when that has ended.
+func serverOn(h http.Handler, gone func()) *http.Server {
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: h, Protocols: &p,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxLinkStreams},
+		ReadHeaderTimeout: coord.WriteTimeout,
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed {
+				gone()
+			}
+		},
+	}
+}
+
+// transportOn makes the front door's side of the link. A request after the
+// connection has ended fails and is never sent again: there is nothing to dial.
+func transportOn(c net.Conn) *http.Transport {
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	give := make(chan net.Conn, 1)
+	give <- c
+	return &http.Transport{
+		Protocols:          &p,
+		DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			select {
+			case c := <-give:
+				return c, nil
+			default:
+				return nil, io.ErrClosedPipe
+			}
+		},
+	}
+}
