@@ -212,9 +212,9 @@ func (f *Fake) Reconcile(_ context.Context, _ provider.Work, h coord.Handle, _ *
 	p.advance(time.Now())
 	if p.end != nil {
 		end := *p.end
-		return provider.Verdict{Finding: provider.FoundEnded, End: &end, Text: p.said, Activity: coord.Ended}, nil
+		return provider.Verdict{Finding: provider.FoundEnded, End: &end, Text: p.said.String(), Activity: coord.Ended}, nil
 	}
-	return provider.Verdict{Finding: provider.FoundWorking, Text: p.said, Activity: coord.MayRun}, nil
+	return provider.Verdict{Finding: provider.FoundWorking, Text: p.said.String(), Activity: coord.MayRun}, nil
 }
 
 func (f *Fake) find(h coord.Handle) (*peer, error) {

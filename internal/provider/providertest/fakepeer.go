@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox/internal/coord"
@@ -23,7 +24,7 @@ type peer struct {
 	// queue holds events that no session took yet.
 	queue    []provider.Event
 	received bool
-	said     string
+	said     strings.Builder
 	asks     map[string]*ask
 	answered []Answered
 	end      *provider.End
@@ -145,7 +146,7 @@ func or(s, other string) string {
 }
 
 func (p *peer) say(text string) {
-	p.said += text
+	p.said.WriteString(text)
 	p.emit(provider.Event{Kind: provider.EventText, Text: &coord.Text{Channel: coord.ChannelMessage, Text: text}})
 }
 

@@ -36,8 +36,8 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	switch {
 	case s.sent:
 		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the work was sent already")
-	case s.isClosed:
-		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the session is closed")
+	case s.isClosed || s.peer.cancels > 0:
+		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before it was sent")
 	case ctx.Err() != nil:
 		return coord.HandedNothing, context.Cause(ctx)
 	}
