@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/journal/journaltest"
 )
 
-func init() { children["full"] = childFull }
+var _ = register("full", childFull)
 
 // The disk of this test is a small file system in memory, mounted in a mount
 // namespace of a child's own: a disk that is really full, without touching

@@ -156,7 +156,7 @@ func newer(t *testing.T) string {
 	return dir
 }
 
-func init() { children["denied"] = childDenied }
+var _ = register("denied", childDenied)
 
 // Root may do everything, so the child is an ordinary user in any case.
 func TestOpenSaysWhoMayNotUseTheDirectory(t *testing.T) {

@@ -161,7 +161,7 @@ func TestAnOperationThatEndsItsGoroutineFailsTheJournalInsteadOfHanging(t *testi
 func TestVirtualTimePassesWhileAJournalIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := openMemory(t)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if err := j.Update(t.Context(), func(tx *journal.Tx) error {
 			tx.Append(coord.Event{Kind: coord.JobChanged})
 			return nil
