@@ -32,6 +32,9 @@ type Options struct {
 	// Lookup reads the worker's environment.
 	Lookup func(string) (string, bool)
 	Logger *slog.Logger
+	// Secret is told every value that only an agent is to know, under the name
+	// of its variable, before the agent starts: what is known is redacted.
+	Secret func(name, value string)
 	// Version is told to agents as the client's.
 	Version string
 }
@@ -56,6 +59,9 @@ func New(starter Starter, o Options) *Adapter {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Secret == nil {
+		o.Secret = func(string, string) {}
 	}
 	o.Version = or(o.Version, "0")
 	return &Adapter{starter: starter, o: o}
@@ -83,6 +89,12 @@ func (a *Adapter) environment(c coord.AgentConfig) ([]string, error) {
 		var b [32]byte
 		_, _ = rand.Read(b[:]) // never fails, see crypto/rand
 		fixed[name] = hex.EncodeToString(b[:])
+		a.o.Secret(name, fixed[name])
+	}
+	for _, name := range c.EnvFromEnv {
+		if value, ok := a.o.Lookup(name); ok {
+			a.o.Secret(name, value)
+		}
 	}
 	return process.Environment(a.o.Lookup, fixed, c.EnvFromEnv)
 }
