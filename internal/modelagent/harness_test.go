@@ -27,6 +27,10 @@ import (
 // agentMark in the environment turns the test binary into the agent.
 const agentMark = "SIGNALBOX_TEST_MODEL_AGENT"
 
+// quickExit keeps the race detector, if it is built in, from holding each
+// process for a second at its end.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
 const secret = "sk-canary-5f1d9c2b7a"
 
 // patience is how long a test waits for another process before it fails.
@@ -60,7 +64,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(self, args...), lines: make(chan string, 1<<16), exited: make(chan struct{})}
-	p.cmd.Env = append([]string{agentMark + "=1"}, env...)
+	p.cmd.Env = append([]string{agentMark + "=1", quickExit}, env...)
 	p.cmd.Stderr = &p.stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -426,7 +430,7 @@ func startUnread(t *testing.T, url string) *unread {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "--base-url", url, "--model", "m", "--max-response-bytes", fmt.Sprint(maxBytes), "--max-output-bytes", fmt.Sprint(maxBytes))
-	cmd.Env = []string{agentMark + "=1", "MODEL_API_KEY=" + secret}
+	cmd.Env = []string{agentMark + "=1", quickExit, "MODEL_API_KEY=" + secret}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
