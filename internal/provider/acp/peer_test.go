@@ -257,18 +257,21 @@ func newBenchTiming(t *testing.T, name string, timing provider.Timing) *bench {
 	return b
 }
 
-func (b *bench) work(prompt string) provider.Work {
-	return provider.Work{Attempt: "att_1", Agent: "peer", Revision: 1, Config: b.config, Dir: b.dir, Prompt: prompt}
+// approved is work with the identity that its agent has now.
+func (b *bench) approved() provider.Work {
+	b.t.Helper()
+	id, err := acp.Identify(b.adapter, b.config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return provider.Work{Attempt: "att_1", Agent: "peer", Revision: 1, Config: b.config, Identity: id, Dir: b.dir, Prompt: "do it"}
 }
 
 // prepare prepares, and closes at the end of the test.
 func (b *bench) prepare(prompt string) provider.Session {
 	b.t.Helper()
-	w := b.work(prompt)
-	var err error
-	if w.Identity, err = acp.Identify(b.adapter, b.config); err != nil {
-		b.t.Fatal(err)
-	}
+	w := b.approved()
+	w.Prompt = prompt
 	s, err := b.adapter.Prepare(b.t.Context(), w)
 	if err != nil {
 		b.t.Fatalf("Prepare: %v", err)
