@@ -146,40 +146,48 @@ func (t Task) Apply(on TaskEvent, reason string, at Moment) (Task, error) {
 }
 
 // Follow gives the event and reason that the state of its latest attempt means
-// for a task, "" when the task stays as it is.
+// for a task, "" when the task stays as it is: what its table does not list
+// from here, such as a second end, is not meant.
 func (t Task) Follow(a Attempt) (TaskEvent, string) {
-	reason := a.Reason
+	on, reason := t.meant(a)
+	if _, err := Tasks.Next(t.State, on); err != nil {
+		return "", ""
+	}
+	return on, reason
+}
+
+func (t Task) meant(a Attempt) (TaskEvent, string) {
+	const late = "the deadline passed"
 	deadline := a.Cancel.Cause == CauseDeadline
 	switch a.State {
 	case AttemptSending, AttemptAccepted, AttemptWorking:
-		if t.State == TaskWaiting || t.State == TaskUnknown {
-			return TaskResume, ""
-		}
+		return TaskResume, ""
 	case AttemptWaiting:
-		if t.State != TaskWaiting {
-			return TaskAsk, ""
-		}
+		return TaskAsk, ""
 	case AttemptCompleted:
 		return TaskComplete, ""
 	case AttemptFailed, AttemptRejected:
-		return TaskFail, reason
+		return TaskFail, a.Reason
 	case AttemptCancelled:
 		if deadline {
-			return TaskFail, "the deadline passed"
+			return TaskFail, late
 		}
-		return TaskCancel, reason
+		return TaskCancel, a.Reason
 	case AttemptNotSent:
-		if a.Transient && t.Attempts < MaxAttempts {
-			return TaskAgain, reason
+		switch stopped := a.Cancel.State != CancelNone && a.Cancel.Cause != CauseShutdown; {
+		case stopped && deadline:
+			return TaskFail, late
+		case stopped:
+			return TaskCancel, a.Reason
+		case a.Transient && t.Attempts < MaxAttempts:
+			return TaskAgain, a.Reason
 		}
-		return TaskFail, reason
+		return TaskFail, a.Reason
 	case AttemptUnknown:
 		if a.Resolution != nil {
 			return a.Resolution.follow()
 		}
-		if t.State != TaskUnknown {
-			return TaskLose, reason
-		}
+		return TaskLose, a.Reason
 	case AttemptQueued, AttemptPreparing:
 	}
 	return "", ""
