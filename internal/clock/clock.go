@@ -18,9 +18,8 @@ import (
 // every user, another after each reboot. It is read once.
 var BootID = sync.OnceValues(bootID)
 
-// System is the clock of this machine. A call costs two system calls, one or two
-// microseconds,
-// and touches no file.
+// System is the clock of this machine. A call costs a microsecond or two and
+// touches no file.
 //
 // Should the system not tell its boot id, each process takes a random one:
 // spans measured across processes then follow the wall clock, as they do

@@ -9,8 +9,7 @@ import (
 )
 
 // clock_gettime(3) of macOS: MONOTONIC_RAW goes on during sleep, unlike
-// Linux's, and no clock correction bends it;
-// UPTIME_RAW stands still.
+// Linux's, and no correction of the clock bends it; UPTIME_RAW stands still.
 const (
 	clockBoot  = unix.CLOCK_MONOTONIC_RAW
 	clockAwake = unix.CLOCK_UPTIME_RAW

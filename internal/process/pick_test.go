@@ -1,7 +1,9 @@
 package process
 
 import (
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,5 +76,32 @@ func TestPickSparesTheWorkerThatAnAgentStarted(t *testing.T) {
 	got := pick(all, Identity{PID: 100, StartTime: 1000}, nil, 103, func(int) bool { return true })
 	if len(got) != 1 || got[0].pid != 104 {
 		t.Errorf("picked %+v", got)
+	}
+}
+
+func TestSendLeavesAProcessAloneWhoseStartTimeDiffers(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	e, ok, err := lookup(cmd.Process.Pid)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	reused := e
+	reused.start--
+	// The first fatal signal is the one that the exit status tells.
+	if err := send([]entry{reused}, syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := send([]entry{e}, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the right one ended with %v", err)
+	}
+	if err := send([]entry{e}, syscall.SIGKILL); err != nil {
+		t.Errorf("signalling what is gone: %v", err)
 	}
 }

@@ -116,15 +116,17 @@ func line(t *testing.T, r io.Reader) string {
 	return strings.TrimSpace(s)
 }
 
-// running says whether a pid is there and no zombie.
-func running(pid int) bool {
+// state is the state letter of a process, empty if there is none.
+func state(pid int) string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return false
+		return ""
 	}
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	return f[0][0] != 'Z' && f[0][0] != 'X'
+	return string(bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])[0])
 }
+
+// running says whether a pid is there and no zombie.
+func running(pid int) bool { return !strings.Contains("ZX", state(pid)) }
 
 // eventually polls another process's effect.
 func eventually(t *testing.T, what string, cond func() bool) {

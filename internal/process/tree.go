@@ -138,13 +138,9 @@ func (t *tree) end(ctx context.Context) error {
 	if err != nil || len(live) == 0 {
 		return err
 	}
-	if err := send(live, syscall.SIGTERM); err != nil {
-		return err
-	}
+	_ = send(live, syscall.SIGTERM)
 	// A stopped process takes SIGTERM only when it goes on.
-	if err := send(live, syscall.SIGCONT); err != nil {
-		return err
-	}
+	_ = send(live, syscall.SIGCONT)
 	if ended, err := t.await(ctx, coord.KillGrace); ended || err != nil {
 		return err
 	}
@@ -153,11 +149,13 @@ func (t *tree) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := send(live, syscall.SIGKILL); err != nil {
-			return err
-		}
-		if ended, err := t.await(ctx, 10*poll); ended || err != nil {
-			return err
+		// One that may not be signalled must not save the others; it is told
+		// when it is what remains.
+		refused := send(live, syscall.SIGKILL)
+		if ended, err := t.await(ctx, 10*poll); ended {
+			return nil
+		} else if err != nil {
+			return errors.Join(err, refused)
 		}
 	}
 }
@@ -175,9 +173,7 @@ func (t *tree) freeze() ([]entry, error) {
 		for _, e := range live {
 			if !stopped[e.key()] {
 				stopped[e.key()], grown = true, true
-				if err := send([]entry{e}, syscall.SIGSTOP); err != nil {
-					return nil, err
-				}
+				_ = send([]entry{e}, syscall.SIGSTOP)
 			}
 		}
 		if !grown {
