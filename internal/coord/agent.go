@@ -93,25 +93,35 @@ type IdentityFile struct {
 }
 
 // Diff says in words what differs between the identity that was approved and
-// the one found now; none when the files are the same. The version is a claim
-// of the agent and decides nothing.
+// the one found now; none when the files are the same, in any order. Where
+// files of one role are missing and others of that role are new, they are told
+// as moved. The version is a claim of the agent and decides nothing.
 func (i Identity) Diff(now Identity) []string {
 	var out []string
+	var gone []IdentityFile
+	extra := slices.Clone(now.Files)
 	for _, f := range i.Files {
-		at := slices.IndexFunc(now.Files, func(g IdentityFile) bool { return g.Role == f.Role })
-		switch {
-		case at < 0:
-			out = append(out, f.Role+" "+f.Path+" is gone")
-		case now.Files[at].Path != f.Path:
-			out = append(out, f.Role+" moved from "+f.Path+" to "+now.Files[at].Path)
-		case now.Files[at].SHA256 != f.SHA256:
+		at := slices.IndexFunc(extra, func(g IdentityFile) bool { return g.Role == f.Role && g.Path == f.Path })
+		if at < 0 {
+			gone = append(gone, f)
+			continue
+		}
+		if extra[at].SHA256 != f.SHA256 {
 			out = append(out, f.Role+" "+f.Path+" has other content")
 		}
+		extra = slices.Delete(extra, at, at+1)
 	}
-	for _, g := range now.Files {
-		if !slices.ContainsFunc(i.Files, func(f IdentityFile) bool { return f.Role == g.Role }) {
-			out = append(out, g.Role+" "+g.Path+" is new")
+	for _, f := range gone {
+		at := slices.IndexFunc(extra, func(g IdentityFile) bool { return g.Role == f.Role })
+		if at < 0 {
+			out = append(out, f.Role+" "+f.Path+" is gone")
+			continue
 		}
+		out = append(out, f.Role+" moved from "+f.Path+" to "+extra[at].Path)
+		extra = slices.Delete(extra, at, at+1)
+	}
+	for _, g := range extra {
+		out = append(out, g.Role+" "+g.Path+" is new")
 	}
 	return out
 }

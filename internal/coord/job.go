@@ -174,7 +174,7 @@ func (t Task) meant(a Attempt) (TaskEvent, string) {
 		}
 		return TaskCancel, a.Reason
 	case AttemptNotSent:
-		switch stopped := a.Cancel.State != CancelNone && a.Cancel.Cause != CauseShutdown; {
+		switch stopped := a.Cancel.Cause != "" && a.Cancel.Cause != CauseShutdown; {
 		case stopped && deadline:
 			return TaskFail, late
 		case stopped:

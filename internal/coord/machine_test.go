@@ -28,9 +28,9 @@ type table struct {
 }
 
 type row struct {
-	from    []string
-	on, to  string
-	why     string
+	from   []string
+	on, to string
+	why    string
 }
 
 func tableOf[S, E ~string](m coord.Machine[S, E]) table {
