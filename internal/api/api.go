@@ -74,6 +74,7 @@ func New(o Options) *API {
 		RejectUnknownQueryParameters: true,
 	})
 	a.addStatus()
+	a.addDoctor()
 	a.addAgents()
 	a.addJobs()
 	a.addPlans()

@@ -4,16 +4,65 @@ import (
 	"context"
 	"io"
 
+	"signalbox/internal/approval"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
 	"signalbox/internal/scheduler"
+	"signalbox/internal/synthesis"
 )
 
 // Stages are what the operations call.
 type Stages struct {
 	Directory Directory
+	Presets   Presets
+	Planning  Planning
+	Approval  Approval
 	Scheduler Scheduler
+	Synthesis Synthesis
+	Doctor    Doctor
 	Bytes     Bytes
+}
+
+// Presets are the agents that are known by name.
+type Presets interface {
+	// Presets lists them.
+	Presets() []directory.Preset
+	// Import reads a registry file, which suggests more. It runs nothing.
+	Import(registry []byte) ([]directory.Preset, error)
+}
+
+// Planning drafts and freezes plans.
+type Planning interface {
+	Validate(ctx context.Context, plan coord.Plan) (coord.Plan, error)
+	Draft(ctx context.Context, plan coord.Plan, by coord.Actor) (coord.Job, error)
+	Revise(ctx context.Context, ref coord.JobRef, ifRevision int, plan coord.Plan, by coord.Actor) (coord.Job, error)
+	Discard(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
+	Freeze(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
+	Retry(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
+	Continue(ctx context.Context, ref coord.JobRef, plan coord.Plan, by coord.Actor) (coord.Job, error)
+}
+
+// Approval does what only the operator may.
+type Approval interface {
+	Run(ctx context.Context, ref coord.JobRef, digest string, by coord.Actor) (coord.Job, error)
+	Decide(ctx context.Context, ref coord.RequestRef, d approval.Decision, by coord.Actor) (coord.Request, error)
+	DecideAll(ctx context.Context, list []approval.Answered, by coord.Actor) ([]approval.Outcome, error)
+	CancelJob(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
+	CancelTask(ctx context.Context, ref coord.TaskRef, by coord.Actor) (coord.Task, error)
+	Resolve(ctx context.Context, ref coord.AttemptRef, how coord.ResolutionKind, reason, text string, by coord.Actor) (coord.Attempt, error)
+}
+
+// Synthesis tells what came of work.
+type Synthesis interface {
+	Result(ctx context.Context, ref coord.JobRef) (coord.Result, error)
+	Export(ctx context.Context, ref coord.JobRef, w io.Writer) error
+	Explain(ctx context.Context, ref coord.AttemptRef) (synthesis.Explanation, error)
+}
+
+// Doctor finds what is stuck and mends what is provably safe to mend.
+type Doctor interface {
+	Check(ctx context.Context) ([]synthesis.Finding, error)
+	Repair(ctx context.Context, codes ...synthesis.FindingCode) ([]synthesis.Finding, error)
 }
 
 // Directory keeps the agents.

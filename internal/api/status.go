@@ -6,6 +6,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/scheduler"
+	"signalbox/internal/synthesis"
 )
 
 // Status is how the worker stands.
@@ -55,6 +56,29 @@ func (a *API) addStatus() {
 		func(ctx context.Context, in *stopInput) (Stopping, error) {
 			a.stop(in.Body.Drain, actor(ctx))
 			return Stopping{in.Body.Drain}, nil
+		})
+}
+
+type repairInput struct {
+	Keyed
+	Body struct {
+		Codes []synthesis.FindingCode `json:"codes,omitempty" maxItems:"32" doc:"Only findings of these kinds; all that can be repaired if absent"`
+	} `nameHint:"Repair"`
+}
+
+func (a *API) addDoctor() {
+	list(a, operation{id: "examine", method: http.MethodGet, path: "/doctor", summary: "What is stuck, orphaned or inconsistent; reads all stored bytes", tag: "operation", role: coord.RoleRead},
+		func(ctx context.Context, _ *nothing) ([]synthesis.Finding, int64, error) {
+			out, err := a.Doctor.Check(ctx)
+			return out, 0, err
+		})
+	write(a, operation{id: "repair", method: http.MethodPost, path: "/doctor", summary: "Mend what is provably safe to mend", tag: "operation", role: coord.RoleOperator},
+		func(ctx context.Context, in *repairInput) ([]synthesis.Finding, error) {
+			out, err := a.Doctor.Repair(ctx, in.Body.Codes...)
+			if out == nil {
+				out = []synthesis.Finding{}
+			}
+			return out, err
 		})
 }
 

@@ -136,8 +136,8 @@ var errNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: send a
 func (d *door) authenticate(r *http.Request) (coord.Actor, error) {
 	if value := r.Header.Get("Authorization"); value != "" {
 		token, ok := strings.CutPrefix(value, "Bearer ")
-		if !ok || !strings.HasPrefix(token, TokenPrefix) {
-			return coord.Actor{}, coord.Errorf(coord.Unauthenticated, "the Authorization header holds no token of Signalbox: send Bearer %s…", TokenPrefix)
+		if !ok || !strings.HasPrefix(token, api.TokenPrefix) {
+			return coord.Actor{}, coord.Errorf(coord.Unauthenticated, "the Authorization header holds no token of Signalbox: send Bearer %s…", api.TokenPrefix)
 		}
 		c, err := d.credential(r.Context(), token, "token")
 		if err != nil {
@@ -161,7 +161,7 @@ func (d *door) authenticate(r *http.Request) (coord.Actor, error) {
 		return coord.Actor{}, coord.Errorf(coord.Unauthenticated, "the browser has been signed in for too long: open a new pairing link")
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		given := HashOf(r.Header.Get(CSRFHeader))
+		given := api.HashOf(r.Header.Get(CSRFHeader))
 		if subtle.ConstantTimeCompare([]byte(given), []byte(c.CSRF)) != 1 {
 			return coord.Actor{}, coord.Errorf(coord.Forbidden, "the header %s is missing or wrong: reload the page", CSRFHeader)
 		}
@@ -178,7 +178,7 @@ func (d *door) csrfCookie() string { return "signalbox_csrf_" + d.port }
 
 // credential asks the worker for the credential of a value.
 func (d *door) credential(ctx context.Context, value, kind string) (coord.Credential, error) {
-	c, err := d.ask(ctx, http.MethodGet, credentialsPath+"/"+HashOf(value), nil)
+	c, err := d.ask(ctx, http.MethodGet, credentialsPath+"/"+api.HashOf(value), nil)
 	if coord.CodeOf(err) == coord.NotFound || err == nil && c.Kind != kind {
 		return c, coord.Errorf(coord.Unauthenticated, "this %s is not known or was revoked: get a new one", kind)
 	}

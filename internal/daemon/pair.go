@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"signalbox/internal/api"
 	"signalbox/internal/coord"
 )
 
@@ -45,11 +46,11 @@ func (d *door) pair(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, err)
 		return
 	}
-	value, csrf := NewToken(), ""
-	c := coord.Credential{Name: in.Name, Role: coord.RoleOperator, Kind: in.Kind, Hash: HashOf(value)}
+	value, csrf := api.TokenPrefix+api.NewSecret(), ""
+	c := coord.Credential{Name: in.Name, Role: coord.RoleOperator, Kind: in.Kind, Hash: api.HashOf(value)}
 	if in.Kind == "session" {
-		csrf = secret()
-		c.CSRF = HashOf(csrf)
+		csrf = api.NewSecret()
+		c.CSRF = api.HashOf(csrf)
 	}
 	body, err := json.Marshal(c)
 	if err == nil {

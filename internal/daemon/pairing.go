@@ -1,38 +1,13 @@
 package daemon
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/hex"
 	"sync"
 	"time"
 
+	"signalbox/internal/api"
 	"signalbox/internal/coord"
 )
-
-// TokenPrefix begins every bearer token, so that people and scanners of
-// secrets know one when they see it.
-const TokenPrefix = "sbx_"
-
-// secret makes 256 random bits as text.
-func secret() string {
-	var b [32]byte
-	// It never fails: crypto/rand ends the program instead.
-	_, _ = rand.Read(b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-// NewToken makes a bearer token.
-func NewToken() string { return TokenPrefix + secret() }
-
-// HashOf is what is kept of a token: its SHA-256 in hex. A value of 256 random
-// bits needs no salt and no slow hash.
-func HashOf(value string) string {
-	sum := sha256.Sum256([]byte(value))
-	return hex.EncodeToString(sum[:])
-}
 
 // Pairing tries are bounded: maxTries in tryWindow. A code has 256 bits and
 // cannot be guessed; the bound keeps a page that tries from filling the log.
@@ -52,10 +27,10 @@ type pairing struct {
 
 // renew makes a code and forgets the one before.
 func (p *pairing) renew() string {
-	code := secret()
+	code := api.NewSecret()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hash, p.expires = HashOf(code), time.Now().Add(coord.PairingTTL)
+	p.hash, p.expires = api.HashOf(code), time.Now().Add(coord.PairingTTL)
 	return code
 }
 
@@ -70,7 +45,7 @@ func (p *pairing) redeem(code string) (restore func(), err error) {
 	if p.tries >= maxTries {
 		return nil, coord.Errorf(coord.Limit, "too many pairing codes were tried: wait a minute")
 	}
-	hash := HashOf(code)
+	hash := api.HashOf(code)
 	if p.hash == "" || now.After(p.expires) || subtle.ConstantTimeCompare([]byte(hash), []byte(p.hash)) != 1 {
 		p.tries++
 		return nil, coord.Errorf(coord.Unauthenticated, "this pairing link is used up, too old or not one: signalbox serve prints a new one at each start")

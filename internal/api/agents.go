@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/directory"
+)
+
+type agentInput struct {
+	Agent string `path:"agent" maxLength:"64" doc:"The agent's id"`
+}
+
+func (in agentInput) id() coord.AgentID { return coord.AgentID(in.Agent) }
+
+type keyedAgentInput struct {
+	Keyed
+	agentInput
+}
+
+// NewAgent registers an agent.
+type NewAgent struct {
+	ID coord.AgentID `json:"id" doc:"1 to 64 of a-z, 0-9, '.', '_', '-', starting with a letter or digit"`
+	coord.AgentConfig
+}
+
+type addAgentInput struct {
+	Keyed
+	Body NewAgent
+}
+
+type reviseAgentInput struct {
+	Keyed
+	Revised
+	agentInput
+	Body coord.AgentConfig
+}
+
+type enableAgentInput struct {
+	Keyed
+	agentInput
+	Body struct {
+		Enabled bool `json:"enabled" doc:"Whether plans may name the agent; what runs goes on"`
+	} `nameHint:"Enabling"`
+}
+
+// Preset is an agent program that is known by name.
+type Preset struct {
+	Name     string            `json:"name"`
+	Title    string            `json:"title"`
+	Commands []string          `json:"commands" doc:"The bare names of programs that it may be"`
+	Config   coord.AgentConfig `json:"config" doc:"What to register, without the executable"`
+	Note     string            `json:"note,omitempty"`
+}
+
+func presets(in []directory.Preset) []Preset {
+	out := make([]Preset, len(in))
+	for i, p := range in {
+		out[i] = Preset{p.Name, p.Title, p.Commands, p.Config, p.Note}
+		if out[i].Commands == nil {
+			out[i].Commands = []string{}
+		}
+	}
+	return out
+}
+
+type importInput struct {
+	Body any `doc:"An ACP registry file (registry.json), as it is" contentType:"application/json"`
+}
+
+func (a *API) addAgents() {
+	op := func(id, method, path, summary string, role coord.Role) operation {
+		return operation{id: id, method: method, path: path, summary: summary, tag: "agents", role: role}
+	}
+	list(a, op("list-agents", http.MethodGet, "/agents", "All agents", coord.RoleRead),
+		func(ctx context.Context, _ *nothing) ([]coord.Agent, int64, error) {
+			out, err := a.Directory.List(ctx)
+			return out, 0, err
+		})
+	added := op("add-agent", http.MethodPost, "/agents", "Register an agent", coord.RoleOperator)
+	added.status = http.StatusCreated
+	write(a, added, func(ctx context.Context, in *addAgentInput) (coord.Agent, error) {
+		return a.Directory.Add(ctx, in.Body.ID, in.Body.AgentConfig, actor(ctx))
+	})
+	read(a, op("get-agent", http.MethodGet, "/agents/{agent}", "One agent", coord.RoleRead),
+		func(ctx context.Context, in *agentInput) (coord.Agent, error) { return a.Directory.Get(ctx, in.id()) })
+	write(a, op("revise-agent", http.MethodPut, "/agents/{agent}", "Give an agent a new configuration", coord.RoleOperator),
+		func(ctx context.Context, in *reviseAgentInput) (coord.Agent, error) {
+			revision, err := in.revision()
+			if err != nil {
+				return coord.Agent{}, err
+			}
+			return a.Directory.Revise(ctx, in.id(), revision, in.Body, actor(ctx))
+		})
+	write(a, op("remove-agent", http.MethodDelete, "/agents/{agent}", "Remove an agent; history keeps it", coord.RoleOperator),
+		func(ctx context.Context, in *keyedAgentInput) (coord.Agent, error) {
+			if err := a.Directory.Remove(ctx, in.id(), actor(ctx)); err != nil {
+				return coord.Agent{}, err
+			}
+			return a.Directory.Get(ctx, in.id())
+		})
+	write(a, op("enable-agent", http.MethodPost, "/agents/{agent}/enabled", "Enable or disable an agent", coord.RoleOperator),
+		func(ctx context.Context, in *enableAgentInput) (coord.Agent, error) {
+			return a.Directory.SetEnabled(ctx, in.id(), in.Body.Enabled, actor(ctx))
+		})
+	write(a, op("inspect-agent", http.MethodPost, "/agents/{agent}/inspect", "Look at an agent anew; this starts it without work", coord.RoleOperator),
+		func(ctx context.Context, in *keyedAgentInput) (coord.Agent, error) {
+			return a.Directory.Inspect(ctx, in.id())
+		})
+	list(a, op("discover-agents", http.MethodGet, "/suggestions", "Agents found on this machine; nothing is run", coord.RoleDraft),
+		func(ctx context.Context, _ *nothing) ([]directory.Suggestion, int64, error) {
+			out, err := a.Directory.Discover(ctx)
+			return out, 0, err
+		})
+	list(a, op("list-presets", http.MethodGet, "/presets", "Agent programs known by name", coord.RoleRead),
+		func(context.Context, *nothing) ([]Preset, int64, error) { return presets(a.Presets.Presets()), 0, nil })
+	a.addImport(op("import-registry", http.MethodPost, "/presets/import", "Read a registry file as suggestions; nothing is kept or run", coord.RoleDraft))
+}
+
+// addImport takes a file of somebody else's shape: unknown members are theirs
+// to have, so the check of the shape is left to who reads it.
+func (a *API) addImport(o operation) {
+	list(a, o, func(_ context.Context, in *importInput) ([]Preset, int64, error) {
+		doc, err := json.Marshal(in.Body)
+		if err != nil {
+			return nil, 0, err
+		}
+		out, err := a.Presets.Import(doc)
+		return presets(out), 0, err
+	})
+}
