@@ -379,16 +379,18 @@ func TestWhoAsksWhileAnInspectionRunsGetsItsOutcome(t *testing.T) {
 				}
 			})
 		}
+		synctest.Wait() // one inspects, the others wait for it
 		// A caller that goes away must not end the inspection of the others.
 		gone, leave := context.WithCancelCause(t.Context())
 		left := errors.New("left")
 		wait.Go(func() {
-			if _, err := w.Inspect(gone, "codex"); err != nil && !errors.Is(err, left) {
+			if _, err := w.Inspect(gone, "codex"); !errors.Is(err, left) {
 				t.Errorf("a caller that left got %v", err)
 			}
 		})
-		synctest.Wait() // one inspects, the others wait for it
+		synctest.Wait()
 		leave(left)
+		synctest.Wait()
 		close(let)
 		wait.Wait()
 		if looks != 1 {
