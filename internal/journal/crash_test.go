@@ -21,16 +21,6 @@ import (
 // childVariable makes the test binary run one of children instead of tests.
 const childVariable = "SIGNALBOX_JOURNAL_CHILD"
 
-var children = map[string]func(){}
-
-// register makes run the child name.
-func register(name string, run func()) bool {
-	children[name] = run
-	return true
-}
-
-var _ = register("writer", childWriter)
-
 // child is the test binary as another process.
 func child(t testing.TB, name string, env ...string) *exec.Cmd {
 	t.Helper()

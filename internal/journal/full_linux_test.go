@@ -18,8 +18,6 @@ import (
 	"signalbox/internal/journal/journaltest"
 )
 
-var _ = register("full", childFull)
-
 // The disk of this test is a small file system in memory, mounted in a mount
 // namespace of a child's own: a disk that is really full, without touching
 // the machine's.
@@ -60,10 +58,38 @@ func fillDisk(mount string) error {
 		return err
 	}
 	reserve := filepath.Join(dir, "reserve")
-	if info, err := os.Stat(reserve); err != nil || info.Size() != coord.ReserveSpace || info.Sys().(*syscall.Stat_t).Blocks*512 < coord.ReserveSpace {
-		return fmt.Errorf("the reserve does not occupy %d bytes (%v)", coord.ReserveSpace, err)
+	var occupied unix.Stat_t
+	if err := unix.Stat(reserve, &occupied); err != nil {
+		return err
+	}
+	const blockSize = 512 // stat(2)
+	if occupied.Size != coord.ReserveSpace || occupied.Blocks*blockSize < coord.ReserveSpace {
+		return fmt.Errorf("the reserve has %d bytes in %d blocks, not %d", occupied.Size, occupied.Blocks, coord.ReserveSpace)
 	}
 	ballast := filepath.Join(mount, "ballast")
+
+	// Somebody else fills the disk while Signalbox is down: it starts all the
+	// same, on its reserve.
+	if err := errors.Join(j.Close(), fillUp(ballast)); err != nil {
+		return err
+	}
+	if j, err = open(); err != nil {
+		return fmt.Errorf("open on a full disk: %w", err)
+	}
+	if err := j.Update(ctx, func(tx *journal.Tx) error {
+		tx.Append(coord.Event{Kind: coord.JobChanged})
+		return nil
+	}); err != nil {
+		return fmt.Errorf("control after opening on a full disk: %w", err)
+	}
+	if err := errors.Join(j.Close(), os.Remove(ballast)); err != nil {
+		return err
+	}
+
+	// With the reserve made again, it fills while Signalbox runs.
+	if j, err = open(); err != nil {
+		return err
+	}
 	if err := fillUp(ballast); err != nil {
 		return err
 	}
@@ -84,7 +110,7 @@ func fillDisk(mount string) error {
 	}
 	head := j.Head()
 	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("the reserve is still there: %v", err)
+		return fmt.Errorf("the reserve is still there: %w", err)
 	}
 	if err := write(j.UpdateText); coord.CodeOf(err) != coord.Unavailable {
 		return fmt.Errorf("text while the reserve serves: %w", err)
@@ -120,7 +146,7 @@ func fillDisk(mount string) error {
 		return fmt.Errorf("head is %d after reopening, want %d", j.Head(), head)
 	}
 	if info, err := os.Stat(reserve); err != nil || info.Size() != coord.ReserveSpace {
-		return fmt.Errorf("the reserve was not made again: %v", err)
+		return fmt.Errorf("the reserve was not made again: %w", err)
 	}
 	if err := write(j.UpdateText); err != nil {
 		return fmt.Errorf("text after the space returned: %w", err)

@@ -25,6 +25,11 @@ const (
 	reserveName  = "reserve"
 )
 
+// openSpace is the free space below which Open gives up the reserve at once:
+// SQLite needs some to open at all, and the operator must be able to look at
+// what runs and to stop it.
+const openSpace = 4 << 20
+
 // Options says where a journal is and what it needs. Clock, Redact and Logger
 // are required, and either Dir or Memory.
 type Options struct {
@@ -67,6 +72,7 @@ func (o Options) validate() error {
 type Journal struct {
 	dir    string
 	memory *Memory
+	owned  bool // memory was acquired
 	clock  coord.Clock
 	redact func(string) string
 	log    *slog.Logger
@@ -119,7 +125,7 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	}
 	defer func() {
 		if err != nil {
-			j.release()
+			_ = j.release() // the first error is the one to tell
 		}
 	}()
 	if err := j.own(ctx, o.Wait); err != nil {
@@ -147,7 +153,9 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 // own prepares the directory and takes its lock, or takes the memory.
 func (j *Journal) own(ctx context.Context, wait time.Duration) error {
 	if j.memory != nil {
-		return j.memory.acquire()
+		err := j.memory.acquire()
+		j.owned = err == nil
+		return err
 	}
 	if err := prepareDir(j.dir); err != nil {
 		return err
@@ -161,6 +169,13 @@ func (j *Journal) own(ctx context.Context, wait time.Duration) error {
 	if err := j.reserve.make(); err != nil {
 		// Not fatal: the operator must be able to look at a full disk.
 		j.log.Warn("the disk reserve could not be made; on a full disk even a cancellation may fail", "err", err)
+	}
+	free, err := j.Free()
+	if err != nil {
+		return err
+	}
+	if free < openSpace && j.reserve.release() {
+		j.log.Error("the disk is full: the reserve was released, and only control operations are written until there is space")
 	}
 	return nil
 }
@@ -243,7 +258,7 @@ func (j *Journal) release() error {
 	if j.lock != nil {
 		errs = append(errs, j.lock.Release())
 	}
-	if j.memory != nil && j.db != nil {
+	if j.owned {
 		j.memory.release()
 	}
 	return errors.Join(errs...)
@@ -394,7 +409,7 @@ func prepareDir(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil && len(entries) > 0 {
 		return coord.Errorf(coord.Unavailable, "the data directory %s is open to other users and holds other files: name another directory with --data, or make it private with chmod 700", dir)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
 		return dirFailed(dir, err)
 	}
 	return nil

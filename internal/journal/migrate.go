@@ -71,8 +71,8 @@ func (j *Journal) migrateTo(ctx context.Context, steps []migration) error {
 		// Not through the session: a script is run once and never prepared.
 		if _, err := w.conn.ExecContext(ctx, script); err != nil {
 			_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
-			if typed := openFailed(err); typed != err {
-				return typed
+			if told := openFailed(err); coord.CodeOf(told) != coord.Internal {
+				return told
 			}
 			return fmt.Errorf("journal: migration %d failed and was undone: %w", step.version, err)
 		}

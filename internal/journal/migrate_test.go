@@ -36,7 +36,7 @@ func openPrepared(t *testing.T, dir string) (*Journal, string) {
 	if bare.db, err = openDatabase(t.Context(), dir, nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { bare.db.close() })
+	t.Cleanup(func() { _ = bare.db.close() })
 	return bare, j.Epoch()
 }
 

@@ -156,8 +156,6 @@ func newer(t *testing.T) string {
 	return dir
 }
 
-var _ = register("denied", childDenied)
-
 // Root may do everything, so the child is an ordinary user in any case.
 func TestOpenSaysWhoMayNotUseTheDirectory(t *testing.T) {
 	dir := t.TempDir()

@@ -87,5 +87,5 @@ func freeSpace(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, dirFailed(dir, err)
 	}
-	return st.Bavail * uint64(st.Bsize), nil //nolint:unconvert // the type differs by platform
+	return st.Bavail * uint64(st.Bsize), nil
 }

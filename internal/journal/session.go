@@ -56,7 +56,7 @@ func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 
 func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	ctx = context.WithoutCancel(ctx)
-	stmt, err := s.prepare(ctx, query)
+	stmt, err := s.prepare(ctx, query) //nolint:sqlclosecheck // the session closes what it has cached
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *session) ExecContext(ctx context.Context, query string, args ...any) (s
 
 func (s *session) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	ctx = context.WithoutCancel(ctx)
-	stmt, err := s.prepare(ctx, query)
+	stmt, err := s.prepare(ctx, query) //nolint:sqlclosecheck // the session closes what it has cached
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *session) QueryContext(ctx context.Context, query string, args ...any) (
 
 func (s *session) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	ctx = context.WithoutCancel(ctx)
-	stmt, err := s.prepare(ctx, query)
+	stmt, err := s.prepare(ctx, query) //nolint:sqlclosecheck // the session closes what it has cached
 	if err != nil {
 		return s.conn.QueryRowContext(ctx, query, args...) // fails the same way, as a Row
 	}

@@ -38,7 +38,7 @@ func testOrder(t *testing.T, e Engine) {
 		})
 	}
 	wg.Wait()
-	all := read(t, j, journal.EventFilter{})
+	all := read(t, j)
 	if len(all) != writers*each || j.Head() != writers*each {
 		t.Fatalf("%d events and head %d, want %d", len(all), j.Head(), writers*each)
 	}
@@ -101,7 +101,7 @@ func testPages(t *testing.T, e Engine) {
 		})
 	}
 	full.Seq, full.At = 11, Start
-	got := read(t, j, journal.EventFilter{})[10]
+	got := read(t, j)[10]
 	// RawMessage compares as the bytes that were given, so numbers keep their
 	// digits; only the escaping of < and the like may differ.
 	var want, have any
@@ -134,7 +134,7 @@ func testVisible(t *testing.T, e Engine) {
 			default:
 			}
 			head := j.Head()
-			if n := len(read(t, j, journal.EventFilter{})); int64(n) < head || n%2 != 0 {
+			if n := len(read(t, j)); int64(n) < head || n%2 != 0 {
 				t.Errorf("%d events are visible at head %d", n, head)
 				return
 			}
@@ -213,7 +213,7 @@ func testRedaction(t *testing.T, e Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := read(t, j, journal.EventFilter{})[0]
+	got := read(t, j)[0]
 	if got.By.Name != "by [redacted]" {
 		t.Errorf("the actor's name is %q", got.By.Name)
 	}

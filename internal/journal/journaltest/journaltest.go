@@ -97,12 +97,12 @@ func add(t testing.TB, j *journal.Journal, events ...coord.Event) int64 {
 	return seq
 }
 
-// read gives all events that f chooses.
-func read(t testing.TB, j *journal.Journal, f journal.EventFilter) []coord.Event {
+// read gives all events.
+func read(t testing.TB, j *journal.Journal) []coord.Event {
 	t.Helper()
 	var out []coord.Event
 	err := j.View(t.Context(), func(v *journal.View) (err error) {
-		out, err = v.Events(0, f, 1<<20)
+		out, err = v.Events(0, journal.EventFilter{}, 1<<20)
 		return err
 	})
 	if err != nil {

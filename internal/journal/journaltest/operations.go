@@ -33,7 +33,7 @@ func testRollback(t *testing.T, e Engine) {
 		t.Errorf("the next sequence is %d, want 2", seq)
 	}
 	wantLeases(t, j)
-	if diff := cmp.Diff([]int64{1, 2}, seqs(read(t, j, journal.EventFilter{}))); diff != "" {
+	if diff := cmp.Diff([]int64{1, 2}, seqs(read(t, j))); diff != "" {
 		t.Errorf("sequences (-want +got):\n%s", diff)
 	}
 }
@@ -78,7 +78,7 @@ func testIsolation(t *testing.T, e Engine) {
 		})
 	}
 	wg.Wait()
-	all := read(t, j, journal.EventFilter{})
+	all := read(t, j)
 	if want := writers * each / 3 * 2; len(all) != want {
 		t.Fatalf("%d events, want %d", len(all), want)
 	}

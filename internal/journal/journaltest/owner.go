@@ -14,7 +14,7 @@ func testReopen(t *testing.T, e Engine) {
 	dir := t.TempDir()
 	j := e.open(t, dir, At(Start))
 	add(t, j, coord.Event{Kind: coord.JobChanged, Job: "job_1"}, coord.Event{Kind: coord.TaskChanged, Job: "job_1"})
-	before, epoch, generation := read(t, j, journal.EventFilter{}), j.Epoch(), j.Generation()
+	before, epoch, generation := read(t, j), j.Epoch(), j.Generation()
 	if epoch == "" || generation < 1 {
 		t.Errorf("epoch %q, generation %d", epoch, generation)
 	}
@@ -25,7 +25,7 @@ func testReopen(t *testing.T, e Engine) {
 	if j.Head() != 2 || j.Epoch() != epoch || j.Generation() != generation+1 {
 		t.Errorf("head %d, epoch %q, generation %d; want 2, %q, %d", j.Head(), j.Epoch(), j.Generation(), epoch, generation+1)
 	}
-	if diff := cmp.Diff(before, read(t, j, journal.EventFilter{})); diff != "" {
+	if diff := cmp.Diff(before, read(t, j)); diff != "" {
 		t.Errorf("events (-before +after):\n%s", diff)
 	}
 	if seq := add(t, j, coord.Event{Kind: coord.JobChanged}); seq != 3 {
@@ -83,7 +83,7 @@ func testFence(t *testing.T, e Engine) {
 	<-j.Failed()
 	wantCode(t, j.Err(), coord.Conflict)
 	wantCode(t, update(), coord.Conflict)
-	if ran || j.Head() != 1 || len(read(t, j, journal.EventFilter{})) != 1 {
+	if ran || j.Head() != 1 || len(read(t, j)) != 1 {
 		t.Errorf("a fenced owner wrote: ran %v, head %d", ran, j.Head())
 	}
 }
@@ -111,8 +111,9 @@ func testClose(t *testing.T, e Engine) {
 	}
 	wantCode(t, j.Update(t.Context(), func(*journal.Tx) error { return nil }), coord.Unavailable, "closed")
 	select {
-	case <-closed:
-		t.Error("Close returned while a view was open")
+	case err := <-closed:
+		t.Errorf("Close returned while a view was open: %v", err)
+		closed <- err
 	default:
 	}
 	close(leave)

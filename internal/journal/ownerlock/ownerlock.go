@@ -108,7 +108,10 @@ func lockWithin(ctx context.Context, file *os.File, wait time.Duration) error {
 	defer retry.Stop()
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
 		select {
@@ -147,8 +150,8 @@ func Read(path string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	defer file.Close()
-	return read(file)
+	r, err := read(file)
+	return r, errors.Join(err, file.Close())
 }
 
 // SetGeneration records the owner's number.

@@ -162,7 +162,11 @@ func TestBeatRenewsTheRecordWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Release()
+	t.Cleanup(func() {
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 	for range 3 {
 		now = now.Add(coord.HeartbeatInterval)
 		if err := l.Beat(); err != nil {

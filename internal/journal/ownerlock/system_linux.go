@@ -29,7 +29,7 @@ func remote(file *os.File) string {
 	if err := unix.Fstatfs(int(file.Fd()), &st); err != nil {
 		return ""
 	}
-	switch uint32(st.Type) { //nolint:gosec // the field's width differs by platform, the numbers have 32 bits
+	switch uint32(st.Type) { // the field is wider on some platforms
 	case unix.NFS_SUPER_MAGIC:
 		return "NFS"
 	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
