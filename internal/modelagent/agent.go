@@ -261,13 +261,13 @@ func (a *agent) prompt(ctx context.Context, r request) ([]byte, int, error) {
 // itself, whatever the network is doing.
 func (a *agent) run(ctx context.Context, t *turn, prompt string) {
 	deadline := context.AfterFunc(ctx, func() {
-		if context.Cause(ctx) == errDeadline {
+		if errors.Is(context.Cause(ctx), errDeadline) {
 			a.out.end(refusal(t.id, codePrompt, networkTimeout))
 		}
 	})
 	defer deadline()
 	if err := a.ask(ctx, prompt); err != nil {
-		if cause := context.Cause(ctx); cause != nil && cause != errDeadline {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errDeadline) {
 			return // cancel and the end of the process have seen to the answer
 		}
 		a.out.end(refusal(t.id, codePrompt, kindOf(ctx, err)))

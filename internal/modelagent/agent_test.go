@@ -418,9 +418,10 @@ func TestLinksBecomeReferencesInThePrompt(t *testing.T) {
 	if got := p.finish(); got.Stop != "end_turn" {
 		t.Fatalf("got %+v", got)
 	}
-	input := api.got()[0].Body["input"].([]any)[0].(map[string]any)["content"].([]any)[0].(map[string]any)["text"]
-	if want := "Read\n\nReferenced resource, not retrieved: file:///etc/passwd\n\n\U0001f6a6"; input != want {
-		t.Errorf("prompt %q, want %q", input, want)
+	want := []any{map[string]any{"role": "user", "content": []any{map[string]any{"type": "input_text",
+		"text": "Read\n\nReferenced resource, not retrieved: file:///etc/passwd\n\n\U0001f6a6"}}}}
+	if diff := cmp.Diff(want, api.got()[0].Body["input"]); diff != "" {
+		t.Errorf("input (-want +got):\n%s", diff)
 	}
 }
 

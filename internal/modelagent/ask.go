@@ -195,7 +195,7 @@ func kindOf(ctx context.Context, err error) failure {
 	var kind failure
 	var network net.Error
 	switch {
-	case context.Cause(ctx) == errDeadline:
+	case errors.Is(context.Cause(ctx), errDeadline):
 		return networkTimeout
 	case errors.As(err, &kind):
 		return kind

@@ -50,8 +50,7 @@ type process struct {
 	stdin  io.WriteCloser
 	lines  chan string // closed at the end of stdout
 	stderr bytes.Buffer
-	exited chan struct{} // after Wait
-	end    sync.Once
+	exited chan struct{}   // after Wait
 	seen   strings.Builder // all of stdout; read after exit
 }
 
@@ -473,6 +472,8 @@ func startUnread(t *testing.T, url string) *unread {
 		t.Fatal(err)
 	}
 	limit := time.Now().Add(patience)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
 	for last, same := -1, 0; same < 20; {
 		if time.Now().After(limit) {
 			t.Fatal("stdout does not fill up")
@@ -484,7 +485,7 @@ func startUnread(t *testing.T, url string) *unread {
 		if same++; held != last || held == 0 {
 			last, same = held, 0
 		}
-		time.Sleep(5 * time.Millisecond) // polling another process
+		<-poll.C
 	}
 	return u
 }

@@ -2,6 +2,7 @@ package modelserver
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -56,12 +57,12 @@ func (in *input) UnmarshalJSON(b []byte) error {
 // prompt gives the last message of the user, and whether a tool has answered
 // after it.
 func (in input) prompt() (text string, toolAnswered bool) {
-	for i := len(in) - 1; i >= 0; i-- {
-		switch in[i].Role {
+	for _, m := range slices.Backward(in) {
+		switch m.Role {
 		case "tool":
 			toolAnswered = true
 		case "user":
-			return string(in[i].Content), toolAnswered
+			return string(m.Content), toolAnswered
 		}
 	}
 	return "", toolAnswered

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -183,7 +184,7 @@ func (r *Reader) readLine() (line []byte, whole bool, err error) {
 		}
 		r.line = append(r.line, part...)
 		if err := r.fill(); err != nil {
-			if err == io.EOF && (len(r.line) > 0 || r.hasData || r.hasFault || r.hasType) {
+			if errors.Is(err, io.EOF) && (len(r.line) > 0 || r.hasData || r.hasFault || r.hasType) {
 				err = ErrIncomplete
 			}
 			return nil, false, err
