@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -360,4 +361,21 @@ func (b *bench) touch(name string) {
 	if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// unsent prepares and gives the failure that must come.
+func (b *bench) unsent(ctx context.Context) *provider.Unsent {
+	b.t.Helper()
+	s, err := b.adapter.Prepare(ctx, b.approved())
+	if s != nil {
+		_, _ = s.Close(context.Background())
+	}
+	var u *provider.Unsent
+	if !errors.As(err, &u) {
+		b.t.Fatalf("Prepare gave %v", err)
+	}
+	if n := len(b.got("session/prompt")); n > 0 {
+		b.t.Errorf("the peer got %d prompts", n)
+	}
+	return u
 }
