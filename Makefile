@@ -31,7 +31,7 @@ check: lint vuln test ## what CI runs: lint, vuln and test
 
 .PHONY: lint
 lint: $(GOLANGCI) ## gofmt and the linters of .golangci.yml, go vet among them
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run --allow-parallel-runners ./...
 
 .PHONY: vuln
 vuln: $(GOVULNCHECK) ## look for known vulnerabilities in what the code calls

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,17 +34,33 @@ var npmFiles = []string{"package.json", "package-lock.json", ".npmrc"}
 var goagentFiles = []string{"main.go", "go.mod", "go.sum"}
 
 // Install puts the peers into .cache/peers of the checkout and returns that
-// directory. A lock lets only one process install at a time; an installation
-// that is up to date costs a few file reads. Errors are ErrUnavailable or
-// faults of the project, such as a lock file that does not fit.
-func Install(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstallSlow)
+// directory. Errors are ErrUnavailable or faults of the project, such as a
+// lock file that does not fit.
+func Install() (string, error) {
+	if cache, err := npmInstalled(); err != nil {
+		return cache, err
+	}
+	return goagentInstalled()
+}
+
+// Each part is installed once in a process, and its failure remembered: a
+// registry that cannot be reached would cost every test its time limits.
+var (
+	npmInstalled     = sync.OnceValues(func() (string, error) { return install("npm", ".", npmFiles, installNPM) })
+	goagentInstalled = sync.OnceValues(func() (string, error) { return install("goagent", "goagent", goagentFiles, buildGoAgent) })
+)
+
+// install brings one part up to date and returns the cache directory. A lock
+// lets only one process install at a time; what is up to date costs a few
+// file reads.
+func install(name, dir string, files []string, step func(ctx context.Context, source, cache string) error) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), installTimeout, errInstallSlow)
 	defer cancel()
 	root, err := checkout()
 	if err != nil {
 		return "", err
 	}
-	source, cache := filepath.Join(root, "e2e", "peers"), filepath.Join(root, ".cache", "peers")
+	source, cache := filepath.Join(root, "e2e", "peers", dir), filepath.Join(root, ".cache", "peers")
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", err
 	}
@@ -52,13 +69,7 @@ func Install(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	err = once(cache, "npm", source, npmFiles, func() error { return installNPM(ctx, source, cache) })
-	if err != nil {
-		return "", err
-	}
-	agent := filepath.Join(source, "goagent")
-	err = once(cache, "goagent", agent, goagentFiles, func() error { return buildGoAgent(ctx, agent, cache) })
-	return cache, err
+	return cache, once(cache, name, source, files, func() error { return step(ctx, source, cache) })
 }
 
 // checkout finds the root of the checkout above the working directory, which

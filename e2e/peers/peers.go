@@ -50,7 +50,7 @@ func (s Spec) Command(ctx context.Context) *exec.Cmd {
 // the port is taken, OpenCode takes another.
 func OpenCode(t testing.TB, modelURL string) Spec {
 	t.Helper()
-	binary := installed(t, "node_modules", "opencode-linux-x64", "bin", "opencode")
+	binary := installed(t, npmInstalled, "node_modules", "opencode-linux-x64", "bin", "opencode")
 	home := t.TempDir()
 	config, err := json.Marshal(map[string]any{
 		"autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
@@ -89,7 +89,7 @@ func OpenCode(t testing.TB, modelURL string) Spec {
 // reject (reject_once), and ends the turn after about five seconds.
 func SDKExampleAgent(t testing.TB) Spec {
 	t.Helper()
-	script := installed(t, "node_modules", "@agentclientprotocol", "sdk", "dist", "examples", "agent.js")
+	script := installed(t, npmInstalled, "node_modules", "@agentclientprotocol", "sdk", "dist", "examples", "agent.js")
 	return Spec{Executable: program(t, "node"), Args: []string{script}, Env: private(t.TempDir())}
 }
 
@@ -103,7 +103,7 @@ func SDKExampleAgent(t testing.TB) Spec {
 // program npx, first on its PATH, puts agent in that place.
 func SDKExampleClient(t testing.TB, agent Spec) Spec {
 	t.Helper()
-	script := installed(t, "node_modules", "@agentclientprotocol", "sdk", "dist", "examples", "client.js")
+	script := installed(t, npmInstalled, "node_modules", "@agentclientprotocol", "sdk", "dist", "examples", "client.js")
 	home := t.TempDir()
 	shim := filepath.Join(home, "bin")
 	if err := os.Mkdir(shim, 0o700); err != nil {
@@ -125,7 +125,7 @@ func SDKExampleClient(t testing.TB, agent Spec) Spec {
 // initialize within milliseconds.
 func GoSDKAgent(t testing.TB) Spec {
 	t.Helper()
-	return Spec{Executable: installed(t, "goagent"), Env: private(t.TempDir())}
+	return Spec{Executable: installed(t, goagentInstalled, "goagent"), Env: private(t.TempDir())}
 }
 
 // ACPX is the headless client acpx, sending prompt to agent: one process, one
@@ -134,7 +134,7 @@ func GoSDKAgent(t testing.TB) Spec {
 // does not check the protocol version, so it is no judge of strictness.
 func ACPX(t testing.TB, agent Spec, prompt string) Spec {
 	t.Helper()
-	cli := installed(t, "node_modules", "acpx", "dist", "cli.js")
+	cli := installed(t, npmInstalled, "node_modules", "acpx", "dist", "cli.js")
 	home := t.TempDir()
 	wrapper := filepath.Join(home, "agent")
 	if err := os.WriteFile(wrapper, []byte(agentScript(agent)), 0o700); err != nil {
@@ -181,10 +181,11 @@ func private(home string) map[string]string {
 	}
 }
 
-// installed installs the peers and gives the path of one of their files.
-func installed(t testing.TB, elem ...string) string {
+// installed installs a part of the peers and gives the path of one of its
+// files.
+func installed(t testing.TB, part func() (string, error), elem ...string) string {
 	t.Helper()
-	cache, err := Install(t.Context())
+	cache, err := part()
 	if err != nil {
 		missing(t, err)
 	}

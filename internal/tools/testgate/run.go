@@ -126,7 +126,7 @@ func (r *run) flush(key string) {
 	delete(r.pending, key)
 }
 
-// reason is what a skipped test said, on one line.
+// reason is what a skipped test said, on one line of bounded length.
 func reason(output []string) string {
 	var words []string
 	for _, line := range output {
@@ -138,7 +138,12 @@ func reason(output []string) string {
 	if len(words) == 0 {
 		return "no reason given"
 	}
-	return strings.Join(words, " ")
+	const enough = 240
+	text := strings.Join(words, " ")
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "..."
+	}
+	return text
 }
 
 // verdict prints the summary and reports whether the run is good. exits says
