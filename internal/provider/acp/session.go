@@ -156,7 +156,7 @@ func (s *session) update(params json.RawMessage) {
 		s.receive("update")
 	}
 	if p.Update.Variant == "tool_call" || p.Update.Variant == "tool_call_update" {
-		s.learn(p.Update.toolCall)
+		p.Update.toolCall = s.learn(p.Update.toolCall)
 	}
 	events := p.Update.events()
 	for _, e := range events {
@@ -191,11 +191,11 @@ func size(e provider.Event, frame int) int {
 	return frame
 }
 
-// learn keeps what is told of a tool call, and gives it to a request that was
-// held back for it.
-func (s *session) learn(t toolCall) {
+// learn keeps what is told of a tool call, gives it to a request that was held
+// back for it, and returns all that is known of the call by now.
+func (s *session) learn(t toolCall) toolCall {
 	if t.ID == "" || len(t.ID) > maxID {
-		return
+		return t
 	}
 	if len(t.RawInput)+len(t.Content)+len(t.Locations) > toolBytes {
 		// Too long to be remembered whole; a request that comes without its own
@@ -217,6 +217,7 @@ func (s *session) learn(t toolCall) {
 		h.event.Content = t.describe()
 		s.q.put(provider.Event{Kind: provider.EventRequest, Request: h.event}, h.size)
 	}
+	return t
 }
 
 // ask takes a session/request_permission.
