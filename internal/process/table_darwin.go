@@ -11,16 +11,17 @@ import (
 // szomb is SZOMB of <sys/proc.h>.
 const szomb = 5
 
-func table() ([]entry, error) {
+// table reads all processes, in one system call and so always for sure.
+func table() (all []entry, sure bool, err error) {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
-		return nil, tableError(err)
+		return nil, false, tableError(err)
 	}
-	all := make([]entry, 0, len(list))
+	all = make([]entry, 0, len(list))
 	for i := range list {
 		all = append(all, fromKinfo(&list[i]))
 	}
-	return all, nil
+	return all, true, nil
 }
 
 // lookup reads one process; false means that there is none.

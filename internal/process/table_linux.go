@@ -12,31 +12,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// table reads all processes that /proc shows. Processes that end meanwhile are
-// left out.
-func table() ([]entry, error) {
+// table reads all processes that /proc shows.
+//
+// The reading is no snapshot. The list of pids is complete in this sense: the
+// kernel walks it upwards and gives out pids upwards, so of a chain in which
+// each process starts the next and ends, one is always listed. But it may end
+// before its line is read while the next is not listed. So the result is sure
+// only if every listed process could be read.
+func table() (all []entry, sure bool, err error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, tableError(err)
+		return nil, false, tableError(err)
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, tableError(err)
+		return nil, false, tableError(err)
 	}
-	all := make([]entry, 0, len(names))
+	all, sure = make([]entry, 0, len(names)), true
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if e, ok, err := lookup(pid); err != nil {
-			return nil, err
-		} else if ok {
+		e, ok, err := lookup(pid)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
 			all = append(all, e)
 		}
+		sure = sure && ok
 	}
-	return all, nil
+	return all, sure, nil
 }
 
 // lookup reads one process; false means that there is none.

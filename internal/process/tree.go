@@ -16,9 +16,12 @@ const (
 	// poll is how often a dying tree is looked at. One look reads the whole
 	// process table, some milliseconds on a busy machine.
 	poll = 10 * time.Millisecond
-	// freezes bounds how often a tree that keeps forking is stopped again
-	// before it is killed anyway.
-	freezes = 16
+	// freezeTime bounds how long a tree that keeps forking is stopped before it
+	// is killed anyway.
+	freezeTime = 4 * time.Second
+	// calmLooks is how many looks in a row must agree when none of them was
+	// sure, because processes of others came and went during each.
+	calmLooks = 8
 )
 
 // KillTree ends the process and all its descendants on this machine and
@@ -46,35 +49,49 @@ func KillTree(ctx context.Context, id Identity) error {
 // tree is a process with its descendants. What was found once is remembered,
 // because the way that led to it may be gone at the next look.
 type tree struct {
-	id    Identity
-	mu    sync.Mutex
-	known map[key]bool
+	id          Identity
+	mu          sync.Mutex
+	known, dead map[key]bool
 }
 
-func newTree(id Identity) *tree { return &tree{id: id, known: map[key]bool{}} }
+func newTree(id Identity) *tree { return &tree{id: id, known: map[key]bool{}, dead: map[key]bool{}} }
 
-// members looks at the process table and returns what lives of the tree.
-func (t *tree) members() ([]entry, error) {
+// look is what one reading of the process table shows of a tree.
+type look struct {
+	live []entry
+	// changed says that a process appeared or died since the look before.
+	changed bool
+	// sure says that the look cannot have missed a process whose parent ended
+	// while the table was read. A death is such a case too: the table lists
+	// the parent, and by the time its line is read it has passed the baton.
+	sure bool
+}
+
+// members looks at the process table.
+func (t *tree) members() (look, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all, err := table()
+	all, sure, err := table()
 	if err != nil {
-		return nil, err
+		return look{}, err
 	}
-	found := pick(all, t.id, t.known, os.Getpid(), func(pid int) bool { return marked(pid, t.id) })
-	var live []entry
-	for _, e := range found {
+	l := look{sure: sure}
+	for _, e := range pick(all, t.id, t.known, os.Getpid(), func(pid int) bool { return marked(pid, t.id) }) {
+		l.changed = l.changed || !t.known[e.key()] || e.zombie && !t.dead[e.key()]
 		t.known[e.key()] = true
 		if !e.zombie {
-			live = append(live, e)
-		} else if e.parent == os.Getpid() && e.pid != t.id.PID {
+			l.live = append(l.live, e)
+			continue
+		}
+		t.dead[e.key()] = true
+		if e.parent == os.Getpid() && e.pid != t.id.PID {
 			// Where the worker is pid 1 of a container, orphans become its
 			// children and nobody else would reap them. The process itself is
 			// reaped by who started it.
 			_, _ = syscall.Wait4(e.pid, nil, syscall.WNOHANG, nil)
 		}
 	}
-	return live, nil
+	return l, nil
 }
 
 // pick decides which entries of a process table belong to the tree of id.
@@ -134,13 +151,16 @@ func (t *tree) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, coord.KillWindow, coord.Errorf(coord.Unavailable,
 		"The processes of pid %d did not end within %s after they were killed; end them by hand.", t.id.PID, coord.KillWindow))
 	defer cancel()
-	live, err := t.members()
-	if err != nil || len(live) == 0 {
+	if ended, err := t.await(ctx, 0); ended || err != nil {
 		return err
 	}
-	_ = send(live, syscall.SIGTERM)
+	first, err := t.members()
+	if err != nil {
+		return err
+	}
+	_ = send(first.live, syscall.SIGTERM)
 	// A stopped process takes SIGTERM only when it goes on.
-	_ = send(live, syscall.SIGCONT)
+	_ = send(first.live, syscall.SIGCONT)
 	if ended, err := t.await(ctx, coord.KillGrace); ended || err != nil {
 		return err
 	}
@@ -161,45 +181,56 @@ func (t *tree) end(ctx context.Context) error {
 }
 
 // freeze stops the tree until a look at it shows nobody new, so that no fork
-// can slip past the killing, and returns the members.
+// can slip past the killing, and returns the members. Killing at once would
+// cut the chains of parents that lead to the newest.
 func (t *tree) freeze() ([]entry, error) {
 	stopped := map[key]bool{}
-	for range freezes {
-		live, err := t.members()
+	calm := 0
+	for begin := time.Now(); ; {
+		l, err := t.members()
 		if err != nil {
 			return nil, err
 		}
-		grown := false
-		for _, e := range live {
+		calm++
+		if l.changed {
+			calm = 0
+		}
+		for _, e := range l.live {
 			if !stopped[e.key()] {
-				stopped[e.key()], grown = true, true
+				stopped[e.key()], calm = true, 0
 				_ = send([]entry{e}, syscall.SIGSTOP)
 			}
 		}
-		if !grown {
-			return live, nil
+		if calm > 0 && l.sure || calm >= calmLooks || time.Since(begin) > freezeTime {
+			return l.live, nil
 		}
 	}
-	return t.members()
 }
 
-// await polls until nothing of the tree lives (true), d has passed (false) or
-// ctx ends (its cause).
+// await polls until nothing of the tree lives (true), something still does
+// after d (false) or ctx ends (its cause).
 func (t *tree) await(ctx context.Context, d time.Duration) (bool, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	late := time.NewTimer(d)
-	defer late.Stop()
-	for {
-		live, err := t.members()
-		if err != nil || len(live) == 0 {
-			return err == nil, err
+	calm := 0
+	for begin := time.Now(); ; {
+		l, err := t.members()
+		if err != nil {
+			return false, err
+		}
+		calm++
+		if len(l.live) > 0 || l.changed {
+			calm = 0
+		}
+		switch {
+		case calm > 0 && l.sure || calm >= calmLooks:
+			return true, nil
+		case len(l.live) > 0 && time.Since(begin) >= d:
+			return false, nil
 		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
-		case <-late.C:
-			return false, nil
 		case <-tick.C:
 		}
 	}
