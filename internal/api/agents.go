@@ -9,15 +9,16 @@ import (
 	"signalbox/internal/directory"
 )
 
-type agentInput struct {
+// AgentPath names the agent of an operation.
+type AgentPath struct {
 	Agent string `path:"agent" maxLength:"64" doc:"The agent's id"`
 }
 
-func (in agentInput) id() coord.AgentID { return coord.AgentID(in.Agent) }
+func (in AgentPath) id() coord.AgentID { return coord.AgentID(in.Agent) }
 
 type keyedAgentInput struct {
 	Keyed
-	agentInput
+	AgentPath
 }
 
 // NewAgent registers an agent.
@@ -34,13 +35,13 @@ type addAgentInput struct {
 type reviseAgentInput struct {
 	Keyed
 	Revised
-	agentInput
+	AgentPath
 	Body coord.AgentConfig
 }
 
 type enableAgentInput struct {
 	Keyed
-	agentInput
+	AgentPath
 	Body struct {
 		Enabled bool `json:"enabled" doc:"Whether plans may name the agent; what runs goes on"`
 	} `nameHint:"Enabling"`
@@ -85,7 +86,7 @@ func (a *API) addAgents() {
 		return a.Directory.Add(ctx, in.Body.ID, in.Body.AgentConfig, actor(ctx))
 	})
 	read(a, op("get-agent", http.MethodGet, "/agents/{agent}", "One agent", coord.RoleRead),
-		func(ctx context.Context, in *agentInput) (coord.Agent, error) { return a.Directory.Get(ctx, in.id()) })
+		func(ctx context.Context, in *AgentPath) (coord.Agent, error) { return a.Directory.Get(ctx, in.id()) })
 	write(a, op("revise-agent", http.MethodPut, "/agents/{agent}", "Give an agent a new configuration", coord.RoleOperator),
 		func(ctx context.Context, in *reviseAgentInput) (coord.Agent, error) {
 			revision, err := in.revision()

@@ -10,19 +10,20 @@ import (
 	"signalbox/internal/synthesis"
 )
 
-type attemptInput struct {
+// AttemptPath names the attempt of an operation.
+type AttemptPath struct {
 	Attempt string `path:"attempt" maxLength:"200" doc:"12/fix (its latest), 12/fix/1 or att_…, with / written as %2F"`
 }
 
-func (in attemptInput) ref() (coord.AttemptRef, error) { return coord.ParseAttemptRef(in.Attempt) }
+func (in AttemptPath) ref() (coord.AttemptRef, error) { return coord.ParseAttemptRef(in.Attempt) }
 
 type keyedAttemptInput struct {
 	Keyed
-	attemptInput
+	AttemptPath
 }
 
 type outputInput struct {
-	attemptInput
+	AttemptPath
 	After int64 `query:"after" minimum:"0" doc:"Only text after this event; 0 is the beginning"`
 	Limit int   `query:"limit" minimum:"0" maximum:"200" doc:"At most this many pieces; 0 is 50"`
 }
@@ -36,7 +37,7 @@ type Piece struct {
 
 type resolveInput struct {
 	Keyed
-	attemptInput
+	AttemptPath
 	Body struct {
 		How    coord.ResolutionKind `json:"how"`
 		Reason string               `json:"reason,omitempty" doc:"Required with never_ran"`
@@ -49,7 +50,7 @@ func (a *API) addAttempts() {
 		return operation{id: id, method: method, path: "/attempts/{attempt}" + path, summary: summary, tag: "attempts", role: role}
 	}
 	read(a, op("get-attempt", http.MethodGet, "", "One attempt", coord.RoleRead),
-		func(ctx context.Context, in *attemptInput) (out coord.Attempt, err error) {
+		func(ctx context.Context, in *AttemptPath) (out coord.Attempt, err error) {
 			ref, err := in.ref()
 			if err != nil {
 				return out, err
@@ -61,7 +62,7 @@ func (a *API) addAttempts() {
 			return out, err
 		})
 	read(a, op("explain-attempt", http.MethodGet, "/explain", "What is known of an attempt, what is not, and what to do", coord.RoleRead),
-		func(ctx context.Context, in *attemptInput) (out synthesis.Explanation, err error) {
+		func(ctx context.Context, in *AttemptPath) (out synthesis.Explanation, err error) {
 			ref, err := in.ref()
 			if err != nil {
 				return out, err

@@ -12,16 +12,17 @@ import (
 	"signalbox/internal/journal"
 )
 
-type jobInput struct {
+// JobPath names the job of an operation.
+type JobPath struct {
 	Job string `path:"job" maxLength:"100" doc:"12 or job_…"`
 }
 
 type keyedJobInput struct {
 	Keyed
-	jobInput
+	JobPath
 }
 
-func (in jobInput) ref() (coord.JobRef, error) { return coord.ParseJobRef(in.Job) }
+func (in JobPath) ref() (coord.JobRef, error) { return coord.ParseJobRef(in.Job) }
 
 type jobsInput struct {
 	Before int64    `query:"before" minimum:"0" doc:"Only jobs with lower numbers; 0 is the newest on"`
@@ -41,7 +42,7 @@ func pageLength(limit int) int {
 
 type runInput struct {
 	Keyed
-	jobInput
+	JobPath
 	Body struct {
 		Digest string `json:"digest" maxLength:"100" doc:"That of the frozen plan as it was displayed"`
 	} `nameHint:"Run"`
@@ -49,7 +50,7 @@ type runInput struct {
 
 type taskInput struct {
 	Keyed
-	jobInput
+	JobPath
 	Key string `path:"task" maxLength:"64" doc:"The task's key in its plan"`
 }
 
@@ -59,7 +60,7 @@ func (a *API) addJobs() {
 	}
 	list(a, op("list-jobs", http.MethodGet, "/jobs", "Jobs without their plans, newest first", coord.RoleRead), a.jobs)
 	read(a, op("get-job", http.MethodGet, "/jobs/{job}", "One job with its plan", coord.RoleRead),
-		func(ctx context.Context, in *jobInput) (j coord.Job, err error) {
+		func(ctx context.Context, in *JobPath) (j coord.Job, err error) {
 			err = withJob(ctx, a, in, func(v *journal.View, ref coord.JobRef) (err error) {
 				j, err = v.Job(ref)
 				return err
@@ -115,7 +116,7 @@ func (a *API) addJobParts(op func(id, method, path, summary string, role coord.R
 	list(a, op("list-job-requests", http.MethodGet, "/jobs/{job}/requests", "A job's requests, oldest first", coord.RoleRead), part(a, (*journal.View).JobRequests))
 	list(a, op("list-artifacts", http.MethodGet, "/jobs/{job}/artifacts", "A job's artifacts, oldest first", coord.RoleRead), part(a, (*journal.View).Artifacts))
 	read(a, op("get-result", http.MethodGet, "/jobs/{job}/result", "What came of a job, each statement attributed", coord.RoleRead),
-		func(ctx context.Context, in *jobInput) (coord.Result, error) {
+		func(ctx context.Context, in *JobPath) (coord.Result, error) {
 			ref, err := in.ref()
 			if err != nil {
 				return coord.Result{}, err
@@ -126,7 +127,7 @@ func (a *API) addJobParts(op func(id, method, path, summary string, role coord.R
 }
 
 // withJob runs fn in one read transaction with the reference of the input.
-func withJob(ctx context.Context, a *API, in *jobInput, fn func(*journal.View, coord.JobRef) error) error {
+func withJob(ctx context.Context, a *API, in *JobPath, fn func(*journal.View, coord.JobRef) error) error {
 	ref, err := in.ref()
 	if err != nil {
 		return err
@@ -135,8 +136,8 @@ func withJob(ctx context.Context, a *API, in *jobInput, fn func(*journal.View, c
 }
 
 // part reads something that belongs to a job.
-func part[T any](a *API, of func(*journal.View, coord.JobID) ([]T, error)) func(context.Context, *jobInput) ([]T, int64, error) {
-	return func(ctx context.Context, in *jobInput) (out []T, next int64, err error) {
+func part[T any](a *API, of func(*journal.View, coord.JobID) ([]T, error)) func(context.Context, *JobPath) ([]T, int64, error) {
+	return func(ctx context.Context, in *JobPath) (out []T, next int64, err error) {
 		err = withJob(ctx, a, in, func(v *journal.View, ref coord.JobRef) error {
 			j, err := v.JobHead(ref)
 			if err != nil {
@@ -176,7 +177,7 @@ func (a *API) addExport(o operation) {
 	d.Responses = map[string]*huma.Response{"200": {
 		Description: "The archive", Content: map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 	}}
-	huma.Register(a.huma, d, func(ctx context.Context, in *jobInput) (*huma.StreamResponse, error) {
+	huma.Register(a.huma, d, func(ctx context.Context, in *JobPath) (*huma.StreamResponse, error) {
 		var j coord.Job
 		err := withJob(ctx, a, in, func(v *journal.View, ref coord.JobRef) (err error) {
 			j, err = v.JobHead(ref)

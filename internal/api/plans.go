@@ -50,13 +50,13 @@ func (in *planInput) Resolve(ctx huma.Context) []error { return in.Body.faults(c
 type revisePlanInput struct {
 	Keyed
 	Revised
-	jobInput
+	JobPath
 	Body planBody
 }
 
 type continueInput struct {
 	Keyed
-	jobInput
+	JobPath
 	Body planBody
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -136,6 +137,8 @@ func refusal(status int, message string, errs []error) *Problem {
 			fields = append(fields, f)
 		}
 	}
+	// huma walks maps; people and tests want one order.
+	slices.SortStableFunc(fields, func(a, b coord.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
 	p := NewProblem(coord.InvalidFields("the request does not have the right shape", fields))
 	if status == http.StatusBadRequest {
 		p = p.withStatus(status)

@@ -10,7 +10,8 @@ import (
 	"signalbox/internal/journal"
 )
 
-type requestInput struct {
+// RequestPath names the request of an operation.
+type RequestPath struct {
 	Request string `path:"request" maxLength:"100" doc:"r7 or req_…"`
 }
 
@@ -22,7 +23,7 @@ type requestsInput struct {
 
 type decideInput struct {
 	Keyed
-	requestInput
+	RequestPath
 	Body approval.Decision
 }
 
@@ -68,7 +69,7 @@ func (a *API) addRequests() {
 	}
 	list(a, op("list-requests", http.MethodGet, "/requests", "Requests of agents, newest first", coord.RoleRead), a.requests)
 	read(a, op("get-request", http.MethodGet, "/requests/{request}", "One request", coord.RoleRead),
-		func(ctx context.Context, in *requestInput) (out coord.Request, err error) {
+		func(ctx context.Context, in *RequestPath) (out coord.Request, err error) {
 			ref, err := coord.ParseRequestRef(in.Request)
 			if err != nil {
 				return out, err

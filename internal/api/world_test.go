@@ -1,0 +1,239 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"signalbox/internal/api"
+	"signalbox/internal/approval"
+	"signalbox/internal/artifact"
+	"signalbox/internal/clock"
+	"signalbox/internal/coord"
+	"signalbox/internal/directory"
+	"signalbox/internal/journal"
+	"signalbox/internal/planning"
+	"signalbox/internal/provider"
+	"signalbox/internal/provider/providertest"
+	"signalbox/internal/redact"
+	"signalbox/internal/scheduler"
+	"signalbox/internal/synthesis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API over a real journal and the real stages; only the agents
+// are in memory.
+type world struct {
+	t       *testing.T
+	journal *journal.Journal
+	fake    *providertest.Fake
+	store   *artifact.Store
+	api     *api.API
+	url     string
+	client  *http.Client
+	log     *syncBuffer
+	stops   chan bool
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// change lets a test put something else in place of a stage.
+type change func(*api.Stages)
+
+func newWorld(t *testing.T, script func(provider.Work) providertest.Script, changes ...change) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, log: &syncBuffer{}, stops: make(chan bool, 1), client: &http.Client{Transport: &http.Transport{}}}
+	r := redact.New()
+	log := slog.New(slog.NewTextHandler(w.log, nil))
+	var err error
+	w.journal, err = journal.Open(t.Context(), journal.Options{Dir: dir, Clock: clock.System(), Redact: r.String, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.store, err = artifact.New(filepath.Join(dir, "artifacts"), r.String); err != nil {
+		t.Fatal(err)
+	}
+	if script == nil {
+		script = providertest.Always(providertest.Answers("done"))
+	}
+	w.fake = providertest.NewFake(coord.RouteACP, script)
+	adapters := map[coord.Route]provider.Adapter{coord.RouteACP: w.fake}
+	d := directory.New(w.journal, adapters, directory.Options{Host: "here", Scratch: t.TempDir(), Logger: log})
+	loop := scheduler.New(scheduler.Options{
+		Journal: w.journal, Adapters: adapters, Store: w.store, Quota: artifact.NewQuota(artifact.DefaultLimits(), nil),
+		Redactor: r, Host: "here", Scratch: t.TempDir(), Logger: log,
+	})
+	stages := api.Stages{
+		Directory: d, Presets: known{}, Planning: planning.New(w.journal, d, planning.Options{DataDir: dir}), Approval: approval.New(w.journal),
+		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store), Bytes: w.store,
+	}
+	for _, c := range changes {
+		c(&stages)
+	}
+	w.api = api.New(api.Options{
+		Journal: w.journal, Stages: stages, Logger: log, Host: "here", Version: "test",
+		Stop: func(drain bool, _ coord.Actor) { w.stops <- drain },
+	})
+	server := httptest.NewServer(w.api)
+	w.url = server.URL
+	ctx, stop := context.WithCancelCause(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- loop.Run(ctx) }()
+	t.Cleanup(func() {
+		w.api.Close()
+		w.client.CloseIdleConnections()
+		server.Close()
+		stop(errors.New("the test is over"))
+		if err := <-ran; err != nil {
+			t.Errorf("the scheduler: %v", err)
+		}
+		if err := w.journal.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", w.log)
+		}
+	})
+	return w
+}
+
+// known are the presets of these tests.
+type known struct{}
+
+func (known) Presets() []directory.Preset { return []directory.Preset{{Name: "one", Title: "One"}} }
+
+func (known) Import(doc []byte) ([]directory.Preset, error) {
+	if !bytes.Contains(doc, []byte(`"agents"`)) {
+		return nil, coord.Errorf(coord.Invalid, "this is no registry file")
+	}
+	return []directory.Preset{{Name: "imported", Title: "Imported"}}, nil
+}
+
+// as is who asks in a test.
+func as(role coord.Role) coord.Actor {
+	return coord.Actor{Credential: coord.CredentialID("crd_" + string(role)), Name: string(role), Role: role, Door: "api", Presence: "none"}
+}
+
+var operator = as(coord.RoleOperator)
+
+// reply is an answer as it came.
+type reply struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   string
+}
+
+// ask makes a request; headers are name, value pairs.
+func (w *world) ask(who coord.Actor, method, path, body string, headers ...string) reply {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set(api.ActorHeader, api.EncodeActor(who))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return reply{w.t, res.StatusCode, res.Header, string(got)}
+}
+
+// want checks the status.
+func (r reply) want(status int) reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	return r
+}
+
+// data gives the data of an answer.
+func data[T any](r reply) T {
+	r.t.Helper()
+	var out api.Data[T]
+	if err := json.Unmarshal([]byte(r.body), &out); err != nil {
+		r.t.Fatalf("%v: %s", err, r.body)
+	}
+	return out.Data
+}
+
+// problem gives a problem and checks that it is one.
+func (r reply) problem(code coord.Code) api.Problem {
+	r.t.Helper()
+	var p api.Problem
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
+		r.t.Fatalf("%v: %s", err, r.body)
+	}
+	if p.Code != code || p.Status != r.status || r.header.Get("Content-Type") != "application/problem+json" {
+		r.t.Fatalf("status %d, %s, code %s, want %s: %s", r.status, r.header.Get("Content-Type"), p.Code, code, r.body)
+	}
+	return p
+}
+
+// addAgent registers an agent of the fake's.
+func (w *world) addAgent(id string) {
+	w.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.ask(operator, http.MethodPost, "/api/agents", `{"id":"`+id+`","route":"acp","executable":"`+self+`"}`).want(http.StatusCreated)
+}
+
+// await polls a document until ok says that it is as it should be.
+func await[T any](w *world, path string, ok func(T) bool) T {
+	w.t.Helper()
+	for {
+		head := w.journal.Head()
+		got := data[T](w.ask(operator, http.MethodGet, path, "").want(http.StatusOK))
+		if ok(got) {
+			return got
+		}
+		select {
+		case <-w.journal.Changed(head):
+		case <-w.t.Context().Done():
+			w.t.Fatalf("%s never became as it should: %+v", path, got)
+		}
+	}
+}
