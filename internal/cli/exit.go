@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"signalbox/internal/coord"
 )
@@ -69,4 +72,27 @@ func jobExit(state coord.JobState) error {
 	case coord.JobCompleted, coord.JobRunning:
 	}
 	return nil
+}
+
+// Interruptible gives a context that ends with errInterrupted at the first
+// SIGINT or SIGTERM; at the second the program ends at once, as usual. The
+// function gives the signals back.
+func Interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			cancel(errInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
 }

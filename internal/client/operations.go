@@ -256,3 +256,29 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	_, err := data[coord.Credential](ctx, c, call{method: http.MethodDelete, path: path("/tokens/%s", id), key: rand.Text()})
 	return err
 }
+
+// Output calls each with every piece of what an attempt's agent wrote so far,
+// in order, until each gives an error.
+func (c *Client) Output(ctx context.Context, ref string, each func(coord.Text) error) error {
+	for after := int64(0); ; {
+		query := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(coord.MaxPage)}}
+		page, err := document[api.Page[api.Piece]](ctx, c, call{method: http.MethodGet, path: path("/attempts/%s/output", ref), query: query})
+		if err != nil {
+			return err
+		}
+		for _, p := range page.Data {
+			if err := each(p.Text); err != nil {
+				return err
+			}
+		}
+		if after = page.Next; after == 0 {
+			return nil
+		}
+	}
+}
+
+// Now gives the cursor of the present moment, for Filter.After.
+func (c *Client) Now(ctx context.Context) (string, error) {
+	s, err := c.Status(ctx)
+	return api.Cursor(s.Epoch, s.Head), err
+}

@@ -1,0 +1,401 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/client"
+	"signalbox/internal/coord"
+	"signalbox/internal/directory"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	c := &cobra.Command{Use: "agent", Short: "Keep the directory of agents"}
+	c.AddCommand(a.agentList(), a.agentShow(), a.agentDiscover(), a.agentAdd(), a.agentEdit(), a.agentInspect(),
+		a.agentEnable(true), a.agentEnable(false), a.agentRemove(), a.agentImport())
+	return c
+}
+
+func (a *app) agentList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the agents", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			agents, err := c.Agents(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(agents, func(w io.Writer) {
+				if len(agents) == 0 {
+					a.say("no agents yet: signalbox agent discover, then signalbox agent add")
+					return
+				}
+				var rows [][]string
+				for _, g := range agents {
+					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), oneLine(g.Config.Executable+" "+strings.Join(g.Config.Args, " "), 60)})
+				}
+				a.rows(w, []string{"agent", "route", "state", "inspected", "command"}, rows)
+			})
+		}),
+	}
+}
+
+// usable says in a few words whether an agent can be given work.
+func usable(g coord.Agent) string {
+	switch i := g.Inspection; {
+	case !g.Enabled:
+		return "disabled"
+	case i == nil || i.Revision != g.Revision:
+		return "not inspected"
+	case i.Problem != "":
+		return "not usable"
+	case i.Auth == coord.AuthRequired:
+		return "login needed"
+	default:
+		return "usable"
+	}
+}
+
+func inspected(g coord.Agent) string {
+	if g.Inspection == nil {
+		return "never"
+	}
+	return ago(g.Inspection.At.Wall)
+}
+
+func (a *app) agentShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show AGENT", Short: "Show one agent and what its inspection found", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeAgents,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.Agent(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(g, func(w io.Writer) { a.agent(w, g) })
+		}),
+	}
+}
+
+func (a *app) agent(w io.Writer, g coord.Agent) {
+	st := a.styles(a.tty)
+	fmt.Fprintf(w, "%s  %s, %s on %s, revision %d: %s\n", st.bold.Render(string(g.ID)), clean(g.Name), g.Route, g.Host, g.Revision, usable(g))
+	fmt.Fprintf(w, "  %s\n", clean(g.Config.Executable+" "+strings.Join(g.Config.Args, " ")))
+	for _, name := range sorted(g.Config.Env) {
+		fmt.Fprintf(w, "  %s=%s\n", name, clean(g.Config.Env[name]))
+	}
+	for _, name := range sorted(g.Config.EnvFromEnv) {
+		fmt.Fprintf(w, "  %s from $%s\n", name, g.Config.EnvFromEnv[name])
+	}
+	for _, name := range g.Config.RandomEnv {
+		fmt.Fprintf(w, "  %s random at each start\n", name)
+	}
+	i := g.Inspection
+	if i == nil {
+		fmt.Fprintf(w, "  never inspected: signalbox agent inspect %s\n", g.ID)
+		return
+	}
+	fmt.Fprintf(w, "  inspected %s", ago(i.At.Wall))
+	if i.Revision != g.Revision {
+		fmt.Fprintf(w, " at revision %d, which is not the present one", i.Revision)
+	}
+	fmt.Fprintln(w)
+	if i.Problem != "" {
+		fmt.Fprintf(w, "  %s %s\n", st.bad.Render("✖"), clean(i.Problem))
+	}
+	if i.Identity.Version != "" {
+		fmt.Fprintf(w, "  version %s, as it says\n", clean(i.Identity.Version))
+	}
+	for _, f := range i.Identity.Files {
+		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, clean(f.Path), size(f.Size), short(f.SHA256))
+	}
+	fmt.Fprintf(w, "  may be asked for: %s\n", operations(i.Operations))
+	for _, k := range i.Capabilities {
+		sign := st.good.Render("✔")
+		if !k.Has {
+			sign = st.dim.Render("–")
+		}
+		detail := ""
+		if k.Detail != "" {
+			detail = ": " + clean(k.Detail)
+		}
+		fmt.Fprintf(w, "  %s %s (%s)%s\n", sign, clean(k.Name), k.Evidence, detail)
+	}
+	if i.Auth == coord.AuthRequired {
+		fmt.Fprintf(w, "  login needed: %s\n", clean(i.AuthHint))
+	}
+	for _, warning := range i.Warnings {
+		fmt.Fprintf(w, "  %s %s\n", st.busy.Render("!"), clean(warning))
+	}
+}
+
+func sorted(m map[string]string) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (a *app) agentDiscover() *cobra.Command {
+	return &cobra.Command{
+		Use: "discover", Short: "Look for known agents on this machine; runs nothing", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			found, err := c.Discover(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(found, func(w io.Writer) {
+				if len(found) == 0 {
+					a.say("no known agent is on the PATH; signalbox agent add registers any ACP agent by its path")
+					return
+				}
+				for _, s := range found {
+					fmt.Fprintf(w, "%s  %s\n", clean(s.Title), clean(s.Executable))
+					if s.Config != nil {
+						fmt.Fprintf(w, "  signalbox agent add %s --preset %s\n", s.Preset, s.Preset)
+					}
+					if s.Note != "" {
+						fmt.Fprintf(w, "  %s\n", clean(s.Note))
+					}
+				}
+			})
+		}),
+	}
+}
+
+// agentFlags are the flags that describe an agent.
+type agentFlags struct {
+	name, preset, mode    string
+	env, envFrom, randoms []string
+}
+
+func (f *agentFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.name, "name", "", "name for people")
+	c.Flags().StringVar(&f.mode, "mode", "", "session mode to set before each prompt")
+	c.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the agent's environment; no secrets")
+	c.Flags().StringArrayVar(&f.envFrom, "env-from", nil, "NAME=VARIABLE: give the agent NAME with the value that VARIABLE has where serve runs")
+	c.Flags().StringArrayVar(&f.randoms, "random-env", nil, "NAME that gets a random value at each start")
+}
+
+// apply puts what the flags say into a configuration.
+func (f *agentFlags) apply(cfg *coord.AgentConfig) error {
+	if f.name != "" {
+		cfg.Name = f.name
+	}
+	if f.mode != "" {
+		cfg.Mode = f.mode
+	}
+	if err := pairs(f.env, &cfg.Env); err != nil {
+		return err
+	}
+	if err := pairs(f.envFrom, &cfg.EnvFromEnv); err != nil {
+		return err
+	}
+	cfg.RandomEnv = append(cfg.RandomEnv, f.randoms...)
+	return nil
+}
+
+func pairs(list []string, into *map[string]string) error {
+	for _, p := range list {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			return coord.Errorf(coord.Invalid, "an environment setting is written NAME=VALUE")
+		}
+		if *into == nil {
+			*into = map[string]string{}
+		}
+		(*into)[name] = value
+	}
+	return nil
+}
+
+func (a *app) agentAdd() *cobra.Command {
+	var f agentFlags
+	c := &cobra.Command{
+		Use: "add AGENT [flags] [-- PROGRAM ARG…]", Short: "Register an ACP agent by its program, or from a preset", Args: cobra.MinimumNArgs(1),
+		Long: `Add registers an agent under an id of your choice and inspects it: the program is
+started, answers for itself, and is ended; no work and no login. Programs found
+on the PATH are stored by their absolute path.`,
+		Example: `  signalbox agent add opencode --preset opencode
+  signalbox agent add reviewer --env-from MODEL_API_KEY=OPENAI_API_KEY -- signalbox model-agent --base-url https://api.openai.com/v1 --model NAME`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			cfg := coord.AgentConfig{Route: coord.RouteACP}
+			if f.preset != "" {
+				found, err := c.Discover(ctx)
+				if err != nil {
+					return err
+				}
+				at := slices.IndexFunc(found, func(s directory.Suggestion) bool { return s.Preset == f.preset && s.Config != nil })
+				if at < 0 {
+					return coord.Errorf(coord.NotFound, "the preset %s was not found on this machine: see signalbox agent discover", oneLine(f.preset, 40))
+				}
+				cfg = *found[at].Config
+			}
+			if len(args) > 1 {
+				program, err := absolute(args[1])
+				if err != nil {
+					return err
+				}
+				cfg.Executable, cfg.Args = program, args[2:]
+			}
+			if err := f.apply(&cfg); err != nil {
+				return err
+			}
+			if _, err := c.AddAgent(ctx, args[0], cfg); err != nil {
+				return err
+			}
+			return a.inspect(ctx, c, args[0])
+		}),
+	}
+	c.Flags().StringVar(&f.preset, "preset", "", "start from a suggestion of signalbox agent discover")
+	f.add(c)
+	return c
+}
+
+// absolute finds a program as a shell would.
+func absolute(program string) (string, error) {
+	found, err := exec.LookPath(program)
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
+	if err != nil {
+		return "", coord.Errorf(coord.Invalid, "the program %s was not found: give its path", oneLine(program, 80))
+	}
+	return found, nil
+}
+
+func (a *app) agentEdit() *cobra.Command {
+	var f agentFlags
+	c := &cobra.Command{
+		Use: "edit AGENT [flags] [-- PROGRAM ARG…]", Short: "Make a new revision of an agent; what was approved keeps the old one", Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeAgents,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.Agent(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			cfg := g.Config
+			if len(args) > 1 {
+				program, err := absolute(args[1])
+				if err != nil {
+					return err
+				}
+				cfg.Executable, cfg.Args = program, args[2:]
+			}
+			if err := f.apply(&cfg); err != nil {
+				return err
+			}
+			if _, err := c.ReviseAgent(ctx, args[0], g.Revision, cfg); err != nil {
+				return err
+			}
+			return a.inspect(ctx, c, args[0])
+		}),
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) agentInspect() *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect AGENT…", Short: "Start an agent, see what it is, and end it; no work, no login", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeAgents,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			for _, id := range args {
+				if err := a.inspect(ctx, c, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func (a *app) inspect(ctx context.Context, c *client.Client, id string) error {
+	a.say("inspecting %s …", oneLine(id, 64))
+	g, err := c.InspectAgent(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.show(g, func(w io.Writer) { a.agent(w, g) })
+}
+
+func (a *app) agentEnable(on bool) *cobra.Command {
+	use, short := "enable", "Let plans use an agent again"
+	if !on {
+		use, short = "disable", "Keep new plans from using an agent; what runs goes on"
+	}
+	return &cobra.Command{
+		Use: use + " AGENT", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeAgents,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.EnableAgent(ctx, args[0], on)
+			if err != nil {
+				return err
+			}
+			return a.show(g, func(w io.Writer) { fmt.Fprintf(w, "%s is %sd\n", g.ID, use) })
+		}),
+	}
+}
+
+func (a *app) agentRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove AGENT", Short: "Take an agent out of the directory; its history stays", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeAgents,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.RemoveAgent(ctx, args[0]); err != nil {
+				return err
+			}
+			a.say("%s was removed", args[0])
+			return nil
+		}),
+	}
+}
+
+func (a *app) agentImport() *cobra.Command {
+	return &cobra.Command{
+		Use: "import FILE", Short: "Show what an ACP registry file suggests; registers and runs nothing", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			b, err := a.readFile(args[0], coord.MaxBody)
+			if err != nil {
+				return err
+			}
+			found, err := c.ImportRegistry(ctx, b)
+			if err != nil {
+				return err
+			}
+			return a.show(found, func(w io.Writer) {
+				for _, p := range found {
+					fmt.Fprintf(w, "%s  %s\n", clean(p.Name), clean(p.Title))
+					if len(p.Commands) > 0 {
+						fmt.Fprintf(w, "  %s %s\n", clean(strings.Join(p.Commands, " or ")), clean(strings.Join(p.Config.Args, " ")))
+					}
+					if p.Note != "" {
+						fmt.Fprint(w, indent(wrap(clean(p.Note), a.width-4), "  "))
+					}
+				}
+			})
+		}),
+	}
+}
+
+// completeAgents offers the agents' ids.
+func (a *app) completeAgents(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	agents, err := c.Agents(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, g := range agents {
+		out = append(out, string(g.ID)+"\t"+oneLine(g.Name, 40))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

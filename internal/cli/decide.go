@@ -1,0 +1,375 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/approval"
+	"signalbox/internal/client"
+	"signalbox/internal/coord"
+	"signalbox/internal/synthesis"
+)
+
+func (a *app) inboxCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "inbox", Short: "Show all that waits for you", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			in, err := c.Inbox(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(in, func(w io.Writer) {
+				if in.Count.Drafts+in.Count.Requests+in.Count.Unknowns == 0 {
+					fmt.Fprintln(w, "nothing waits for you")
+					return
+				}
+				for _, r := range in.Requests {
+					a.request(w, r)
+					fmt.Fprintf(w, "     signalbox request approve r%d | deny r%d\n", r.Number, r.Number)
+				}
+				for _, t := range in.Unknowns {
+					fmt.Fprintf(w, "%s  %s\n     signalbox attempt show %s\n", a.styles(a.tty).mark("unknown"), clean(t.Reason), t.ID)
+				}
+				for _, j := range in.Drafts {
+					fmt.Fprintf(w, "%s  job %d: %s\n     signalbox job run %d\n", a.styles(a.tty).mark("draft"), j.Number, oneLine(j.Title, 60), j.Number)
+				}
+			})
+		}),
+	}
+}
+
+func (a *app) requestCommand() *cobra.Command {
+	c := &cobra.Command{Use: "request", Short: "See and decide what agents ask"}
+	c.AddCommand(a.requestList(), a.requestShow(),
+		a.decide("approve", "Allow what is asked, once unless you name another option", coord.DecisionApprove),
+		a.decide("deny", "Refuse what is asked", coord.DecisionDeny),
+		a.decide("answer", "Answer a question", coord.DecisionAnswer))
+	return c
+}
+
+func (a *app) requestList() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the requests that wait; --all for the decided ones, too", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			var list []coord.Request
+			if all {
+				var err error
+				if list, _, err = c.Requests(ctx, 0, 100); err != nil {
+					return err
+				}
+			} else {
+				in, err := c.Inbox(ctx)
+				if err != nil {
+					return err
+				}
+				list = in.Requests
+			}
+			return a.show(list, func(w io.Writer) {
+				var rows [][]string
+				st := a.styles(a.tty)
+				for _, r := range list {
+					rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), st.mark(string(r.Decision)), string(r.Delivery), string(r.Agent), r.Key, ago(r.Opened.Wall), oneLine(r.Content.Title, 50)})
+				}
+				a.rows(w, []string{"request", "decision", "answer", "agent", "task", "asked", "for"}, rows)
+			})
+		}),
+	}
+	c.Flags().BoolVar(&all, "all", false, "the newest hundred, decided or not")
+	return c
+}
+
+func (a *app) requestShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show REQUEST", Short: "Show one request whole", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := c.Request(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(r, func(w io.Writer) { a.request(w, r) })
+		}),
+	}
+}
+
+func (a *app) decide(use, short string, on coord.DecisionEvent) *cobra.Command {
+	var d approval.Decision
+	c := &cobra.Command{
+		Use: use + " REQUEST", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+		Long: short + `. At a terminal the request is shown first and you are asked. Elsewhere the
+digest of what you looked at is needed (--digest, from request show --json), so
+that nothing is decided unseen.`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			d.Decision = on
+			if d.Digest == "" {
+				r, err := c.Request(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if on != coord.DecisionDeny && !a.asks {
+					return coord.Errorf(coord.Invalid, "off a terminal name what you looked at: --digest %s", r.Digest)
+				}
+				if a.asks {
+					a.request(a.Err, r)
+					if yes, err := a.ask(use + "?"); err != nil || !yes {
+						return errors.Join(err, exitCode(exitNeeded))
+					}
+				}
+				d.Digest = r.Digest
+			}
+			r, err := c.Decide(ctx, args[0], d)
+			if err != nil {
+				return err
+			}
+			return a.show(r, func(w io.Writer) { fmt.Fprintf(w, "r%d is %s\n", r.Number, r.Decision) })
+		}),
+	}
+	c.Flags().StringVar(&d.Digest, "digest", "", "digest of the request as you saw it")
+	c.Flags().StringVarP(&d.Reason, "message", "m", "", "a comment for the record")
+	if on == coord.DecisionAnswer {
+		c.Flags().StringVar(&d.Answer, "text", "", "the answer")
+		_ = c.MarkFlagRequired("text") // the flag is there: it was made above
+	} else {
+		c.Flags().StringVar(&d.Option, "option", "", "one of the agent's own options, by its id")
+	}
+	return c
+}
+
+func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	in, err := c.Inbox(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, r := range in.Requests {
+		out = append(out, fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, oneLine(r.Content.Title, 40)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) attemptCommand() *cobra.Command {
+	c := &cobra.Command{Use: "attempt", Short: "Look into attempts, and settle those of unknown outcome"}
+	c.AddCommand(a.attemptShow(), a.attemptOutput(), a.attemptReconcile(),
+		a.resolve("adopt", "State that the task is done, with its result if you have it", coord.Adopted),
+		a.resolve("never-ran", "State, with a reason, that the work never ran", coord.NeverRan),
+		a.resolve("abandon", "Give the task up", coord.Abandoned))
+	return c
+}
+
+func (a *app) attemptShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ATTEMPT", Short: "Say what is known of an attempt, what is not and why, and what you can do", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.Explain(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(e, func(w io.Writer) { a.explain(w, e) })
+		}),
+	}
+}
+
+func (a *app) explain(w io.Writer, e synthesis.Explanation) {
+	st := a.styles(a.tty)
+	t := e.Attempt
+	fmt.Fprintf(w, "%s  %s  task %s, attempt %d, agent %s\n", st.bold.Render(string(t.ID)), st.mark(string(t.State)), t.Key, t.Number, t.Agent)
+	fmt.Fprint(w, indent(wrap(clean(e.Why), a.width-4), "  "))
+	section := func(title string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(w, "\n%s\n", st.bold.Render(title))
+		for _, l := range lines {
+			fmt.Fprint(w, "  - "+strings.TrimPrefix(indent(wrap(clean(l), a.width-6), "    "), "    "))
+		}
+	}
+	section("Known", e.Known)
+	section("Not known", e.NotKnown)
+	var evidence []string
+	for _, v := range e.Evidence {
+		evidence = append(evidence, fmt.Sprintf("%s  %s: %s", v.At.Wall.Local().Format("15:04:05"), v.Source, v.Fact))
+	}
+	section("Evidence", evidence)
+	section("What you can do", e.NextSteps)
+}
+
+func (a *app) attemptOutput() *cobra.Command {
+	return &cobra.Command{
+		Use: "output ATTEMPT", Short: "Write what the agent has written so far", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			return c.Output(ctx, args[0], func(t coord.Text) error {
+				if a.json {
+					return a.line(t)
+				}
+				if t.Channel != coord.ChannelMessage {
+					return nil
+				}
+				_, err := io.WriteString(a.Out, clean(t.Text))
+				return err
+			})
+		}),
+	}
+}
+
+func (a *app) attemptReconcile() *cobra.Command {
+	return &cobra.Command{
+		Use: "reconcile ATTEMPT", Short: "Ask the agent what became of the work; sends nothing again", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := c.Reconcile(ctx, args[0]); err != nil {
+				return err
+			}
+			e, err := c.Explain(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(e, func(w io.Writer) { a.explain(w, e) })
+		}),
+	}
+}
+
+func (a *app) resolve(use, short string, how coord.ResolutionKind) *cobra.Command {
+	var reason, file string
+	c := &cobra.Command{
+		Use: use + " ATTEMPT", Short: short, Args: cobra.ExactArgs(1),
+		Long: short + `. This is your statement, kept with your name; the attempt itself stays of
+unknown outcome, because nobody saw it.`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			text := ""
+			if file != "" {
+				b, err := a.readFile(file, coord.MaxAnswerText)
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			}
+			if a.asks {
+				e, err := c.Explain(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				a.explain(a.Err, e)
+				if yes, err := a.ask("\n" + short + "?"); err != nil || !yes {
+					return errors.Join(err, exitCode(exitNeeded))
+				}
+			}
+			t, err := c.Resolve(ctx, args[0], how, reason, text)
+			if err != nil {
+				return err
+			}
+			return a.show(t, func(w io.Writer) {
+				fmt.Fprintf(w, "task %s: resolved as %s\n", t.Key, strings.ReplaceAll(string(how), "_", " "))
+			})
+		}),
+	}
+	c.Flags().StringVarP(&reason, "message", "m", "", "why you are sure")
+	if how == coord.NeverRan {
+		_ = c.MarkFlagRequired("message") // the flag is there: it was made above
+	}
+	if how == coord.Adopted {
+		c.Flags().StringVar(&file, "result", "", "file with the result, - for standard input")
+	}
+	return c
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var repair bool
+	c := &cobra.Command{
+		Use: "doctor", Short: "Find and explain what is stuck, orphaned or inconsistent", Args: cobra.NoArgs,
+		Long: "Doctor reads everything that is kept, stored bytes included. With --repair it mends what is provably safe to mend, and nothing else. It exits 5 when an error is left.",
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			if repair {
+				mended, err := c.Repair(ctx)
+				if err != nil {
+					return err
+				}
+				for _, f := range mended {
+					a.say("mended: %s: %s", clean(f.Subject), clean(f.Explanation))
+				}
+			}
+			found, err := c.Check(ctx)
+			if err != nil {
+				return err
+			}
+			if err := a.show(found, func(w io.Writer) {
+				if len(found) == 0 {
+					fmt.Fprintln(w, "✔ everything is in order")
+				}
+				for _, f := range found {
+					fmt.Fprintf(w, "%s %s: %s\n  %s\n", f.Severity, clean(f.Subject), clean(f.Explanation), clean(f.Remedy))
+				}
+			}); err != nil {
+				return err
+			}
+			for _, f := range found {
+				if f.Severity == synthesis.Fault {
+					return exitCode(exits[coord.Conflict])
+				}
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&repair, "repair", false, "mend what is provably safe to mend")
+	return c
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	c := &cobra.Command{Use: "token", Short: "Make, list and revoke tokens for scripts and assistants"}
+	var role, name string
+	add := &cobra.Command{
+		Use: "add", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
+		Example: "  signalbox token add --name assistant --role draft",
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			t, err := c.AddToken(ctx, name, coord.Role(role))
+			if err != nil {
+				return err
+			}
+			return a.show(t, func(w io.Writer) {
+				fmt.Fprintln(w, t.Token)
+				a.say("this is shown once; it is %s with the role %s", t.ID, t.Role)
+			})
+		}),
+	}
+	add.Flags().StringVar(&role, "role", string(coord.RoleRead), "operator, draft or read")
+	add.Flags().StringVar(&name, "name", "", "what it is for")
+	_ = add.MarkFlagRequired("name") // the flag is there: it was made above
+	c.AddCommand(add, &cobra.Command{
+		Use: "list", Short: "List tokens and browser sessions, without their values", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			tokens, err := c.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(tokens, func(w io.Writer) {
+				var rows [][]string
+				for _, t := range tokens {
+					rows = append(rows, []string{string(t.ID), t.Kind, string(t.Role), ago(t.Made.Wall), oneLine(t.Name, 40)})
+				}
+				a.rows(w, []string{"id", "kind", "role", "made", "name"}, rows)
+			})
+		}),
+	}, &cobra.Command{
+		Use: "revoke ID", Short: "End a token or a browser session for good", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.RevokeToken(ctx, args[0]); err != nil {
+				return err
+			}
+			a.say("%s is revoked", oneLine(args[0], 40))
+			return nil
+		}),
+	})
+	return c
+}
+
+// itoa is a job's number as a reference.
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"charm.land/fang/v2"
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/client"
+	"signalbox/internal/coord"
+	"signalbox/internal/daemon"
+	"signalbox/internal/directory"
+)
+
+// Program is what the command line runs in.
+type Program struct {
+	Version  string
+	In       io.Reader
+	Out, Err io.Writer
+	// Env reads the environment; os.Getenv outside of tests.
+	Env func(string) string
+	// Build puts a worker together, with the agents that the configuration
+	// declares.
+	Build func(declared []directory.Declared) daemon.Build
+}
+
+// app is one run of the program.
+type app struct {
+	Program
+	*screen
+	dataDir, url string
+}
+
+// Main runs one command and gives its exit code.
+func Main(ctx context.Context, p Program, args []string) int {
+	a := &app{Program: p, screen: newScreen(p.In, p.Out, p.Err)}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	err := fang.Execute(ctx, root, fang.WithVersion(p.Version), fang.WithErrorHandler(a.tell))
+	return codeOf(ctx, err)
+}
+
+// tell writes an error for a person: what is wrong, where, and what to do.
+func (a *app) tell(w io.Writer, _ fang.Styles, err error) {
+	var code exitCode
+	if errors.As(err, &code) {
+		return
+	}
+	if errors.Is(err, errInterrupted) {
+		fmt.Fprintln(w, "interrupted")
+		return
+	}
+	st := a.styles(isTerminal(a.Err))
+	var e *coord.Error
+	if !errors.As(err, &e) {
+		fmt.Fprintf(w, "%s %s\n", st.bad.Render("error:"), clean(err.Error()))
+		return
+	}
+	fmt.Fprintf(w, "%s %s\n", st.bad.Render("error:"), clean(e.Message))
+	for _, f := range e.Fields {
+		place := f.Pointer
+		if place == "" {
+			place = "/"
+		}
+		fmt.Fprintf(w, "  %s  %s\n", st.bold.Render(clean(place)), clean(f.Message))
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "signalbox",
+		Short: "Coordinate agents that you can hold to account",
+		Long: `Signalbox keeps a directory of agents, lets work be drafted as a plan, has you
+review it, sends it at most once, asks you at every point that matters, and
+keeps the evidence.`,
+		Example: `  signalbox demo
+  signalbox serve
+  signalbox run --agent reviewer "Read the README and list what is unclear"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.dataDir, "data", "", "data directory (default: $SIGNALBOX_DATA, or the user's state directory)")
+	flags.StringVar(&a.url, "url", "", "address of a running Signalbox (default: $SIGNALBOX_URL, or what the data directory says)")
+	flags.BoolVar(&a.json, "json", false, "write JSON: one document, or one line for each event")
+	root.AddGroup(&cobra.Group{ID: "work", Title: "Work"}, &cobra.Group{ID: "look", Title: "Look and decide"}, &cobra.Group{ID: "house", Title: "The house"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("work", a.runCommand(), a.jobCommand(), a.agentCommand(), a.demoCommand())
+	add("look", a.inboxCommand(), a.requestCommand(), a.attemptCommand(), a.watchCommand(), a.verifyCommand())
+	add("house", a.serveCommand(), a.stopCommand(), a.statusCommand(), a.doctorCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.loginCommand(), a.logoutCommand(), a.tokenCommand(), modelAgentCommand())
+	root.AddCommand(a.workerCommand())
+	strict(root)
+	return root
+}
+
+// strict makes every mistake in a command line a usage error. Cobra by itself
+// shows help and succeeds on a mistyped nested command.
+func strict(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	if c.HasSubCommands() && c.HasParent() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			message := fmt.Sprintf("%q is no command of %q", args[0], cmd.CommandPath())
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				message += "; did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return coord.Errorf(coord.Invalid, "%s", message)
+		}
+		c.SuggestionsMinimumDistance = 2
+	} else if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// usage makes an error of the command line invalid input.
+func usage(err error) error {
+	var e *coord.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return coord.Errorf(coord.Invalid, "%s", err.Error())
+}
+
+// dir gives the data directory.
+func (a *app) dir() (string, error) {
+	dir := a.dataDir
+	if dir == "" {
+		dir = a.Env("SIGNALBOX_DATA")
+	}
+	if dir == "" {
+		state := a.Env("XDG_STATE_HOME")
+		home := a.Env("HOME")
+		switch {
+		case state != "" && filepath.IsAbs(state):
+		case home == "":
+			return "", coord.Errorf(coord.Invalid, "there is no HOME, so name the data directory with --data")
+		case runtime.GOOS == "darwin":
+			state = filepath.Join(home, "Library", "Application Support")
+		default:
+			state = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(state, "signalbox")
+	}
+	return filepath.Abs(dir)
+}
+
+// address gives the URL of the running Signalbox.
+func (a *app) address() (string, error) {
+	if a.url != "" {
+		return a.url, nil
+	}
+	if u := a.Env("SIGNALBOX_URL"); u != "" {
+		return u, nil
+	}
+	dir, err := a.dir()
+	if err != nil {
+		return "", err
+	}
+	place, err := daemon.ReadPlace(dir)
+	return place.URL, err
+}
+
+// connect gives a client with the credential of this user.
+func (a *app) connect() (*client.Client, error) {
+	address, err := a.address()
+	if err != nil {
+		return nil, err
+	}
+	token, err := a.token(address)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{URL: address, Token: token, Terminal: a.asks})
+}
+
+// with runs do with a client.
+func (a *app) with(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return do(cmd.Context(), c, args)
+	}
+}
+
+// readFile reads a file given by name, "-" being standard input.
+func (a *app) readFile(name string, limit int64) ([]byte, error) {
+	var r io.Reader = a.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, coord.Errorf(coord.Invalid, "%s cannot be read: %s", name, reason(err))
+		}
+		defer f.Close()
+		r = f
+	}
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, coord.Errorf(coord.Invalid, "%s cannot be read: %s", name, reason(err))
+	case int64(len(b)) > limit:
+		return nil, coord.Errorf(coord.Limit, "%s is longer than %d bytes", name, limit)
+	}
+	return b, nil
+}
+
+// reason is what the system says, without the name that stands beside it.
+func reason(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/client"
+	"signalbox/internal/coord"
+)
+
+// approvalFlags say how a plan is approved and followed.
+type approvalFlags struct {
+	approved string
+	through  bool
+}
+
+func (f *approvalFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.approved, "approved", "", "approve without a question if the plan has this digest")
+	c.Flags().BoolVar(&f.through, "through", false, "wait on when the operator is needed, instead of ending with 13")
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f approvalFlags
+	var agent, title, workspace string
+	var deadline time.Duration
+	c := &cobra.Command{
+		Use: "run --agent AGENT \"WHAT TO DO\"", Short: "Draft one task, look at it, run it on y, and follow it", Args: cobra.ExactArgs(1),
+		Long: `Run drafts a job of one task, shows the whole plan, and runs it when you say y. It
+streams what the agent writes, puts what the agent asks before you, and ends as
+job wait does: 0 completed, 10 failed, 11 cancelled, 12 unknown, 13 you are
+needed. Off a terminal it only drafts and ends with 13, unless --approved names
+the digest of the plan. With - the task is read from standard input.`,
+		Example: `  signalbox run --agent opencode --in . "Say what this project does"`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			text := args[0]
+			if text == "-" {
+				b, err := a.readFile("-", coord.MaxInstruction)
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			}
+			task := coord.PlanTask{Key: "task", Agent: coord.AgentID(agent), Instruction: text}
+			if workspace != "" {
+				var err error
+				if task.Workspace, err = canonical(workspace); err != nil {
+					return err
+				}
+			}
+			j, err := c.Draft(ctx, coord.Plan{Title: title, Deadline: coord.Duration(deadline), Tasks: []coord.PlanTask{task}})
+			if err != nil {
+				return err
+			}
+			return a.approve(ctx, c, itoa(j.Number), f, true)
+		}),
+	}
+	c.Flags().StringVarP(&agent, "agent", "a", "", "the agent to ask")
+	c.Flags().StringVar(&title, "title", "", "title (default: the first line)")
+	c.Flags().StringVar(&workspace, "in", "", "folder that the agent starts in (default: an empty one)")
+	c.Flags().DurationVar(&deadline, "deadline", 0, "how long it may take, at most 2h (default 30m)")
+	f.add(c)
+	_ = c.MarkFlagRequired("agent") // the flag is there: it was made above
+	_ = c.RegisterFlagCompletionFunc("agent", a.completeAgents)
+	return c
+}
+
+func (a *app) jobRun() *cobra.Command {
+	var f approvalFlags
+	var wait bool
+	c := &cobra.Command{
+		Use: "run JOB", Short: "Look at a draft and run it on y", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Long: `Run makes the draft exact (which agents, which programs by their hashes, which
+folders), shows it, and approves it when you say y. Off a terminal it ends with
+13, unless --approved names the digest of the exact plan.`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.approve(ctx, c, args[0], f, wait || f.through)
+		}),
+	}
+	c.Flags().BoolVar(&wait, "wait", false, "follow the job to its end")
+	f.add(c)
+	return c
+}
+
+// approve shows the exact plan, asks, and runs it.
+func (a *app) approve(ctx context.Context, c *client.Client, ref string, f approvalFlags, wait bool) error {
+	a.say("looking at the agents …")
+	j, err := c.Freeze(ctx, ref)
+	if err != nil {
+		if j, jerr := c.Job(ctx, ref); jerr == nil && j.State == coord.JobDraft {
+			a.say("job %d stays a draft", j.Number)
+		}
+		return err
+	}
+	switch {
+	case f.approved != "" && f.approved == j.Frozen.Digest:
+	case f.approved != "":
+		return coord.Errorf(coord.Stale, "the plan's digest is %s, not the approved one: look at it again with signalbox job show %d", j.Frozen.Digest, j.Number)
+	case !a.asks:
+		if a.json {
+			if err := a.document(j); err != nil {
+				return err
+			}
+		} else {
+			a.review(a.Err, j)
+		}
+		a.say("drafted as job %d and not run, because nobody is at a terminal to say y.\nrun it: signalbox job run %d --approved %s", j.Number, j.Number, j.Frozen.Digest)
+		return exitCode(exitNeeded)
+	default:
+		a.review(a.Err, j)
+		yes, err := a.ask("\nrun it?")
+		if err != nil || !yes {
+			a.say("job %d stays a draft: signalbox job run %d, or job discard %d", j.Number, j.Number, j.Number)
+			return errors.Join(err, exitCode(exitNeeded))
+		}
+	}
+	cursor, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if j, err = c.Run(ctx, ref, j.Frozen.Digest); err != nil {
+		return err
+	}
+	if !wait {
+		return a.show(j, func(w io.Writer) {
+			fmt.Fprintf(w, "job %d runs; follow it: signalbox job wait %d\n", j.Number, j.Number)
+		})
+	}
+	return a.follow(ctx, c, j, cursor, f.through)
+}
+
+func (a *app) jobWait() *cobra.Command {
+	var through bool
+	c := &cobra.Command{
+		Use: "wait JOB", Short: "Follow a job to its end", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Long: `Wait writes what the agents write from now on and ends with the job: 0 completed,
+10 failed, 11 cancelled, 12 unknown, 13 you are needed (at a terminal you are
+asked instead; --through waits on).`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			cursor, err := c.Now(ctx)
+			if err != nil {
+				return err
+			}
+			j, err := c.Job(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.follow(ctx, c, j, cursor, through)
+		}),
+	}
+	c.Flags().BoolVar(&through, "through", false, "wait on when the operator is needed")
+	return c
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	var job, after string
+	var kinds []string
+	c := &cobra.Command{
+		Use: "watch", Short: "Follow everything that happens, a line for each event", Args: cobra.NoArgs,
+		Example: "  signalbox watch --json --job 12 --after 0",
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			f := client.Filter{Job: job, After: after}
+			for _, k := range kinds {
+				f.Kinds = append(f.Kinds, coord.EventKind(k))
+			}
+			return c.Follow(ctx, f, func(e coord.Event) error {
+				if a.json {
+					return a.line(e)
+				}
+				_, err := fmt.Fprintf(a.Out, "%s  %6d  %-18s %s\n", e.At.Wall.Local().Format("15:04:05"), e.Seq, e.Kind, oneLine(string(e.Data), max(a.width-40, 40)))
+				return err
+			})
+		}),
+	}
+	c.Flags().StringVar(&job, "job", "", "only this job")
+	c.Flags().StringVar(&after, "after", "", "begin after this cursor; 0 is the beginning (default: now)")
+	c.Flags().StringSliceVar(&kinds, "kinds", nil, "only these kinds of events")
+	_ = c.RegisterFlagCompletionFunc("kinds", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, k := range coord.EventKinds {
+			out = append(out, string(k))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	})
+	return c
+}
+
+// over reports whether nothing more happens to a job by itself.
+func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
+
+// errDone ends a stream of events whose job is over.
+var errDone = errors.New("done")
+
+// follow writes what happens to a job until it is over, or the operator is
+// needed and cannot be asked.
+func (a *app) follow(ctx context.Context, c *client.Client, j coord.Job, cursor string, through bool) error {
+	f := &following{app: a, client: c, ctx: ctx, job: j, through: through, lines: map[string]*strings.Builder{}, asked: map[coord.RequestID]bool{}}
+	tasks, err := c.Tasks(ctx, string(j.ID))
+	if err != nil {
+		return err
+	}
+	f.keys = map[coord.TaskID]string{}
+	for _, t := range tasks {
+		f.keys[t.ID] = t.Key
+	}
+	err = f.catchUp()
+	if err == nil {
+		err = c.Follow(ctx, client.Filter{Job: string(j.ID), After: cursor}, f.event)
+	}
+	f.flush()
+	switch {
+	case errors.Is(err, errDone):
+	case errors.Is(err, errInterrupted):
+		a.say("\njob %d runs on; stop it with signalbox job cancel %d", j.Number, j.Number)
+		return err
+	default:
+		return err
+	}
+	if a.json {
+		r, err := c.Result(ctx, string(j.ID))
+		if err != nil {
+			return err
+		}
+		if err := a.document(r); err != nil {
+			return err
+		}
+	}
+	a.end(f.job)
+	return jobExit(f.job.State)
+}
+
+// end says how a job ended and where to look further.
+func (a *app) end(j coord.Job) {
+	st := a.styles(isTerminal(a.Err))
+	a.say("%s  job %d", st.mark(string(j.State)), j.Number)
+	switch j.State {
+	case coord.JobAttention:
+		a.say("the outcome of a task is not known: signalbox inbox")
+	case coord.JobCompleted, coord.JobFailed, coord.JobCancelled:
+		a.say("signalbox job result %d shows what was said, by whom", j.Number)
+	case coord.JobDraft, coord.JobRunning:
+	}
+}
