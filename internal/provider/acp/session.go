@@ -194,30 +194,37 @@ func size(e provider.Event, frame int) int {
 // learn keeps what is told of a tool call, gives it to a request that was held
 // back for it, and returns all that is known of the call by now.
 func (s *session) learn(t toolCall) toolCall {
+	t = s.remember(t)
+	for _, h := range s.q.release(t.ID) {
+		h.event.Content = t.describe()
+		s.q.put(provider.Event{Kind: provider.EventRequest, Request: h.event}, h.size)
+	}
+	return t
+}
+
+// remember adds to what is known of a tool call, within bounds, and returns
+// all of it. A call that is too long to be remembered whole is returned whole.
+func (s *session) remember(t toolCall) toolCall {
 	if t.ID == "" || len(t.ID) > maxID {
 		return t
 	}
-	if len(t.RawInput)+len(t.Content)+len(t.Locations) > toolBytes {
-		// Too long to be remembered whole; a request that comes without its own
-		// description then says so little that it is denied.
-		t.RawInput, t.Content, t.Locations = nil, nil, nil
-	}
 	s.mu.Lock()
-	if _, ok := s.tools[t.ID]; !ok {
+	defer s.mu.Unlock()
+	known, ok := s.tools[t.ID]
+	whole := known.merge(t)
+	if !ok {
 		if len(s.toolOrder) == maxTools {
 			delete(s.tools, s.toolOrder[0])
 			s.toolOrder = s.toolOrder[1:]
 		}
 		s.toolOrder = append(s.toolOrder, t.ID)
 	}
-	t = s.tools[t.ID].merge(t)
-	s.tools[t.ID] = t
-	s.mu.Unlock()
-	for _, h := range s.q.release(t.ID) {
-		h.event.Content = t.describe()
-		s.q.put(provider.Event{Kind: provider.EventRequest, Request: h.event}, h.size)
+	kept := whole
+	if len(kept.RawInput)+len(kept.Content)+len(kept.Locations) > toolBytes {
+		kept.RawInput, kept.Content, kept.Locations = nil, nil, nil
 	}
-	return t
+	s.tools[t.ID] = kept
+	return whole
 }
 
 // ask takes a session/request_permission.
@@ -242,7 +249,7 @@ func (s *session) ask(id, params json.RawMessage) {
 		s.present(id, p)
 	case withdrawn:
 		s.c.reply(outgoing{ID: id, Result: chosen("")})
-		s.q.put(s.request(id, p), len(params))
+		s.q.put(s.request(id, p, s.remember(p.ToolCall)), len(params))
 		s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(id)}, 0)
 	case tooMany:
 		s.c.reply(outgoing{ID: id, Result: chosen("")})
@@ -309,12 +316,9 @@ func (p *pending) settle(outcome provider.Delivery) {
 	close(p.done)
 }
 
-// request makes the event of a permission request, with all that is known of
+// request makes the event of a permission request from all that is known of
 // its tool call.
-func (s *session) request(id json.RawMessage, p permissionParams) provider.Event {
-	s.mu.Lock()
-	call := s.tools[p.ToolCall.ID].merge(p.ToolCall)
-	s.mu.Unlock()
+func (s *session) request(id json.RawMessage, p permissionParams, call toolCall) provider.Event {
 	options, dropped := p.options()
 	if dropped > 0 {
 		s.c.drop("unknown option")
@@ -330,16 +334,14 @@ func (s *session) request(id json.RawMessage, p permissionParams) provider.Event
 // present puts a request, or holds it back while it does not say what it is
 // for.
 func (s *session) present(id json.RawMessage, p permissionParams) {
-	e := s.request(id, p)
-	s.mu.Lock()
-	telling := s.tools[p.ToolCall.ID].merge(p.ToolCall).telling()
-	s.mu.Unlock()
+	call := s.remember(p.ToolCall)
+	e := s.request(id, p, call)
 	weight := len(e.Request.Content.Detail)
-	if telling || p.ToolCall.ID == "" {
+	if call.telling() || call.ID == "" {
 		s.q.put(e, weight)
 		return
 	}
-	s.q.holdBack(hold{due: time.Now().Add(holdFor), tool: p.ToolCall.ID, event: e.Request, size: weight})
+	s.q.holdBack(hold{due: time.Now().Add(holdFor), tool: call.ID, event: e.Request, size: weight})
 }
 
 // withdraw takes a $/cancel_request of one of the agent's requests.
