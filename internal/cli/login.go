@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/zalando/go-keyring"
 
+	"signalbox/internal/api"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
 )
@@ -157,10 +158,11 @@ func redeem(ctx context.Context, link *url.URL, name string) (daemon.Paired, err
 		}
 		return out, coord.Errorf(p.Code, "%s", p.Detail)
 	}
-	if err := json.NewDecoder(answer).Decode(&out); err != nil || out.Token == "" {
+	var found api.Data[daemon.Paired]
+	if err := json.NewDecoder(answer).Decode(&found); err != nil || found.Data.Token == "" {
 		return out, coord.Errorf(coord.Unavailable, "what answers at %s is not Signalbox", link.Host)
 	}
-	return out, nil
+	return found.Data, nil
 }
 
 func (a *app) logoutCommand() *cobra.Command {

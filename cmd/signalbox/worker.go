@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/api"
+	"signalbox/internal/approval"
+	"signalbox/internal/artifact"
+	"signalbox/internal/coord"
+	"signalbox/internal/daemon"
+	"signalbox/internal/directory"
+	"signalbox/internal/journal"
+	"signalbox/internal/planning"
+	"signalbox/internal/process"
+	"signalbox/internal/provider"
+	"signalbox/internal/provider/acp"
+	"signalbox/internal/scheduler"
+	"signalbox/internal/synthesis"
+)
+
+// build puts a worker together: the one place that knows every part.
+func build(declared []directory.Declared) daemon.Build {
+	return func(ctx context.Context, g daemon.Ground) (daemon.Parts, error) {
+		var none daemon.Parts
+		scratch := filepath.Join(g.Dir, "scratch")
+		// What an earlier worker's attempts left there belongs to nobody.
+		if err := os.RemoveAll(scratch); err != nil {
+			return none, err
+		}
+		if err := os.MkdirAll(scratch, 0o700); err != nil {
+			return none, err
+		}
+		store, err := artifact.New(filepath.Join(g.Dir, "artifacts"), g.Redactor.String)
+		if err != nil {
+			return none, err
+		}
+		used, err := usage(ctx, g.Journal)
+		if err != nil {
+			return none, err
+		}
+		self, err := process.Executable()
+		if err != nil {
+			return none, err
+		}
+		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
+		route := acp.New(starter, acp.Options{Logger: g.Logger, Secret: g.Redactor.Add, Version: version()})
+		adapters := map[coord.Route]provider.Adapter{route.Route(): route}
+
+		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets()})
+		if err := dir.Declare(ctx, declared); err != nil {
+			return none, err
+		}
+		loop := scheduler.New(scheduler.Options{
+			Journal: g.Journal, Adapters: adapters, Store: store, Quota: artifact.NewQuota(artifact.DefaultLimits(), used),
+			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger,
+		})
+		return daemon.Parts{
+			Loop: loop,
+			Stages: api.Stages{
+				Directory: dir,
+				Presets:   known{},
+				Planning:  planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir}),
+				Approval:  approval.New(g.Journal),
+				Scheduler: loop,
+				Synthesis: synthesis.New(g.Journal, store),
+				Doctor:    synthesis.NewDoctor(g.Journal, store),
+				Bytes:     store,
+			},
+		}, nil
+	}
+}
+
+// usage is what each job's artifacts take.
+func usage(ctx context.Context, j *journal.Journal) (map[coord.JobID]int64, error) {
+	used := map[coord.JobID]int64{}
+	err := j.View(ctx, func(v *journal.View) error {
+		all, err := v.AllArtifacts()
+		for _, a := range all {
+			used[a.Job] += a.Size
+		}
+		return err
+	})
+	return used, err
+}
+
+// known are the ACP route's suggestions in the directory's words.
+type known struct{}
+
+// Presets lists the built-in ones.
+func (known) Presets() []directory.Preset { return presets(acp.Presets()) }
+
+// Import reads a registry file.
+func (known) Import(registry []byte) ([]directory.Preset, error) {
+	found, skipped, err := acp.ImportRegistry(bytes.NewReader(registry))
+	out := presets(found)
+	for _, s := range skipped {
+		out = append(out, directory.Preset{Name: s.Entry, Title: s.Entry, Note: "left out: " + s.Reason})
+	}
+	return out, err
+}
+
+func presets(suggestions []acp.Suggestion) []directory.Preset {
+	var out []directory.Preset
+	for _, s := range suggestions {
+		p := directory.Preset{Name: s.ID, Title: s.Name, Note: strings.Join(append(slices.Clone(s.Notes), s.Login), " "), Config: coord.AgentConfig{
+			Route: coord.RouteACP, Args: slices.Clone(s.Args), Env: maps.Clone(s.Env), RandomEnv: slices.Clone(s.RandomEnv), Mode: s.Mode, Preset: s.ID,
+		}}
+		if s.Program != "" && !s.Floating {
+			p.Commands = []string{s.Program}
+		}
+		out = append(out, p)
+	}
+	return out
+}
