@@ -136,10 +136,10 @@ func (c toolContent) write(b *strings.Builder) {
 	switch c.Type {
 	case "diff":
 		if c.OldText == nil {
-			section(b, "New file "+c.Path, prefixed("+", c.NewText))
+			section(b, "New file "+c.Path, "+"+strings.ReplaceAll(strings.TrimSuffix(c.NewText, "\n"), "\n", "\n+"))
 			return
 		}
-		section(b, "Change of "+c.Path, prefixed("-", *c.OldText)+"\n"+prefixed("+", c.NewText))
+		section(b, "Change of "+c.Path, change(*c.OldText, c.NewText))
 	case "content":
 		if c.Content.Type == "text" {
 			section(b, "Text", c.Content.Text)
@@ -151,12 +151,33 @@ func (c toolContent) write(b *strings.Builder) {
 	}
 }
 
-// prefixed puts a mark before each line, as diffs do.
-func prefixed(mark, text string) string {
-	if text == "" {
-		return mark
+// contextLines is how much is shown around a change.
+const contextLines = 3
+
+// change shows a change of a text: what is the same at its beginning and end is
+// left out but for a few lines.
+func change(before, after string) string {
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	head := 0
+	for head < min(len(a), len(b)) && a[head] == b[head] {
+		head++
 	}
-	return mark + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+mark)
+	tail := 0
+	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	var out strings.Builder
+	write := func(mark string, lines []string) {
+		for _, l := range lines {
+			out.WriteString(mark + l + "\n")
+		}
+	}
+	fmt.Fprintf(&out, "@@ line %d @@\n", head+1)
+	write(" ", a[max(0, head-contextLines):head])
+	write("-", a[head:len(a)-tail])
+	write("+", b[head:len(b)-tail])
+	write(" ", a[len(a)-tail:min(len(a), len(a)-tail+contextLines)])
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // pending is one permission request of the agent.
