@@ -89,7 +89,6 @@ func (a *agent) serve(ctx context.Context, stdin io.Reader) int {
 			open, code = false, 1
 		}
 	}
-	a.out.end(nil)
 	cancel(errClosing)
 	a.out.close()
 	window := time.NewTimer(flushWindow)
@@ -257,18 +256,12 @@ func (a *agent) prompt(ctx context.Context, r request) ([]byte, int, error) {
 	return nil, 0, nil
 }
 
-// run puts the prompt to the model and answers it. The deadline answers by
-// itself, whatever the network is doing.
+// run puts the prompt to the model and answers it. Everything below ask ends
+// with ctx, and so at the deadline.
 func (a *agent) run(ctx context.Context, t *turn, prompt string) {
-	deadline := context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errDeadline) {
-			a.out.end(refusal(t.id, codePrompt, networkTimeout))
-		}
-	})
-	defer deadline()
 	if err := a.ask(ctx, prompt); err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errDeadline) {
-			return // cancel and the end of the process have seen to the answer
+			return // answered by cancel, or abandoned
 		}
 		a.out.end(refusal(t.id, codePrompt, kindOf(ctx, err)))
 		return

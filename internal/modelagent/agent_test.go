@@ -353,6 +353,16 @@ func TestDeadlineHoldsWhileConnecting(t *testing.T) {
 	}
 }
 
+func TestDeadlineHoldsWhileTheClientReadsNothing(t *testing.T) {
+	gone := make(chan struct{})
+	p := startUnread(t, serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(gone)
+		streamAndHold(strings.Repeat(textDelta(strings.Repeat("full ", 1000)), 200))(w, r)
+	}).URL, "--timeout", "3")
+	await(t, gone, "end of the request")
+	p.readTo(`"id":2,"error":{"code":-32000,"message":"network_timeout"`)
+}
+
 func TestOutputLimitDropsTheDeltaThatCrossesIt(t *testing.T) {
 	api := serveAPI(t, streamAndHold(textDelta("12345")+textDelta("6789")+textDelta("\u00e9")+textDelta("x")))
 	p := against(t, apiResponses, api.URL, "--max-output-bytes", "10")

@@ -80,9 +80,10 @@ func parseRequest(line []byte) (request, int, error) {
 			r.params = value
 		}
 	}
+	// A line that is no object has no members, and so no version.
 	v, _ := text(version)
 	m, isText := text(method)
-	if !isObject(line) || string(v) != "2.0" || !isText || !validID(r.id) || r.params != nil && !isObject(r.params) {
+	if string(v) != "2.0" || !isText || !validID(r.id) || r.params != nil && !isObject(r.params) {
 		return request{}, codeInvalidRequest, invalidRequest
 	}
 	r.method = string(m)

@@ -422,13 +422,13 @@ type unread struct {
 	waited chan error
 }
 
-func startUnread(t *testing.T, url string) *unread {
+func startUnread(t *testing.T, url string, args ...string) *unread {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "--base-url", url, "--model", "m", "--max-response-bytes", fmt.Sprint(maxBytes), "--max-output-bytes", fmt.Sprint(maxBytes))
+	cmd := exec.Command(self, append([]string{"--base-url", url, "--model", "m", "--max-response-bytes", fmt.Sprint(maxBytes), "--max-output-bytes", fmt.Sprint(maxBytes)}, args...)...)
 	cmd.Env = []string{agentMark + "=1", quickExit, "MODEL_API_KEY=" + secret}
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -129,13 +129,12 @@ func (o *output) text(ctx context.Context, s []byte) error {
 	return nil
 }
 
-// end answers the prompt, once: it reports whether this frame did. A nil frame
-// abandons the prompt unanswered.
+// end answers the prompt, once: it reports whether this frame did.
 func (o *output) end(frame []byte) bool {
 	o.mu.Lock()
 	was := o.live
 	o.live = false
-	if was && frame != nil {
+	if was {
 		o.add(frame)
 	}
 	o.mu.Unlock()
