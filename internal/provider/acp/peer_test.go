@@ -220,7 +220,7 @@ func (l *ledger) left() []process.Identity {
 
 // bench is an adapter with one agent that behaves as a peer by name.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	adapter *acp.Adapter
 	config  coord.AgentConfig
 	dir     string
@@ -230,9 +230,9 @@ type bench struct {
 
 var testTiming = provider.Timing{Setup: 20 * time.Second, Write: 2 * time.Second, Grace: 2 * time.Second}
 
-func newBench(t *testing.T, name string) *bench { return newBenchTiming(t, name, testTiming) }
+func newBench(t testing.TB, name string) *bench { return newBenchTiming(t, name, testTiming) }
 
-func newBenchTiming(t *testing.T, name string, timing provider.Timing) *bench {
+func newBenchTiming(t testing.TB, name string, timing provider.Timing) *bench {
 	t.Helper()
 	self, err := process.Executable()
 	if err != nil {
