@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -12,84 +14,82 @@ import (
 	"signalbox/internal/coord"
 )
 
-// maxConfig bounds the configuration file: thousands of agents fit.
-const maxConfig = 1 << 20
-
-// Config is what signalbox.toml says. Flags and the environment go before it.
+// Config is the configuration file, signalbox.toml. Flags and the environment
+// override it.
 type Config struct {
-	// Listen is the port of the front door, or 127.0.0.1 and a port.
+	// Listen is a port, or 127.0.0.1 and a port; "" is the default.
 	Listen string `toml:"listen"`
-	// Agents are imported at each start, as new revisions where they differ.
+	// Data is the data directory; "" is the default.
+	Data string `toml:"data"`
+	// Agents are imported into the directory at each start of a worker.
 	Agents []ConfigAgent `toml:"agents"`
-	// Credentials bind a name to one variable of the environment and one exact
-	// origin. Nothing uses them before network peers do.
-	Credentials map[string]ConfigCredential `toml:"credentials"`
+	// Credentials is reserved: secrets of routes that are reached over the
+	// network will be named here.
+	Credentials map[string]any `toml:"credentials"`
 }
 
-// ConfigAgent is one [[agents]] of the file.
+// ConfigAgent is an agent of the configuration file.
 type ConfigAgent struct {
 	ID coord.AgentID `toml:"id"`
 	coord.AgentConfig
 }
 
-// ConfigCredential is one [credentials.NAME] of the file. It never holds the
-// secret itself.
-type ConfigCredential struct {
-	Env    string `toml:"env"`
-	Origin string `toml:"origin"`
-}
+// maxConfig bounds the file, in bytes: some hundred agents fit.
+const maxConfig = 1 << 20
 
-// LoadConfig reads a configuration file. Unknown members, wrong types and
-// whatever else is wrong are Invalid, with file and line.
+// LoadConfig reads a configuration file. It is strict: a key that is not known
+// is Invalid with its line, and so is a value of another type. What the values
+// mean is checked by who uses them. No value is repeated in an error.
 func LoadConfig(path string) (Config, error) {
-	var c Config
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxConfig {
-		return c, coord.Errorf(coord.Limit, "the configuration %s is larger than %d bytes", path, maxConfig)
-	}
-	text, err := os.ReadFile(path) //nolint:gosec // the operator named it
+	doc, err := readConfig(path)
 	if err != nil {
-		why := "it cannot be read"
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			why = p.Err.Error()
+		return Config{}, err
+	}
+	var c Config
+	err = toml.NewDecoder(bytes.NewReader(doc)).DisallowUnknownFields().Decode(&c)
+	var unknown *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		fields := make([]coord.Field, len(unknown.Errors))
+		for i, e := range unknown.Errors {
+			line, _ := e.Position()
+			fields[i] = coord.Field{Pointer: "/" + strings.Join(e.Key(), "/"), Message: fmt.Sprintf("there is no such key (line %d)", line)}
 		}
-		return c, coord.Errorf(coord.Invalid, "the configuration %s cannot be used: %s", path, why)
-	}
-	decoder := toml.NewDecoder(strings.NewReader(string(text))).DisallowUnknownFields()
-	if err := decoder.Decode(&c); err != nil {
-		return Config{}, coord.InvalidFields("the configuration "+path+" has faults", tomlFaults(err))
-	}
-	var fields []coord.Field
-	seen := map[coord.AgentID]bool{}
-	for i, a := range c.Agents {
-		at := fmt.Sprintf("/agents/%d/id", i)
-		switch {
-		case !coord.ValidAgentID(string(a.ID)):
-			fields = append(fields, coord.Field{Pointer: at, Message: "required: 1 to 64 of a-z, 0-9, '.', '_', '-', starting with a letter or digit"})
-		case seen[a.ID]:
-			fields = append(fields, coord.Field{Pointer: at, Message: "the id of an agent above"})
+		return Config{}, coord.InvalidFields("the configuration file "+path+" has keys that are not known", fields)
+	case errors.As(err, &wrong):
+		line, column := wrong.Position()
+		what := "cannot be read"
+		if len(wrong.Key()) > 0 {
+			what = "has a value of the wrong type for " + strings.Join(wrong.Key(), ".")
 		}
-		seen[a.ID] = true
+		// The decoder's own words may repeat what stands there.
+		return Config{}, coord.Errorf(coord.Invalid, "the configuration file %s %s at line %d, column %d", path, what, line, column)
+	case err != nil:
+		return Config{}, &coord.Error{Code: coord.Invalid, Message: "the configuration file " + path + " cannot be read: it must be TOML", Err: err}
 	}
-	return c, coord.InvalidFields("the configuration "+path+" has faults", fields)
+	if len(c.Credentials) > 0 {
+		return Config{}, coord.Errorf(coord.Unsupported, "the configuration file %s has [credentials], which no route of this version uses: remove the table, and give agents their keys with env_from_env", path)
+	}
+	return c, nil
 }
 
-// tomlFaults says where a TOML text is wrong, without repeating it.
-func tomlFaults(err error) []coord.Field {
-	var strict *toml.StrictMissingError
-	if errors.As(err, &strict) {
-		out := make([]coord.Field, len(strict.Errors))
-		for i := range strict.Errors {
-			line, _ := strict.Errors[i].Position()
-			out[i] = coord.Field{Pointer: "/" + strings.Join(strict.Errors[i].Key(), "/"), Message: fmt.Sprintf("line %d: there is no such member", line)}
+func readConfig(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		remedy := "check the path and its permissions"
+		if errors.Is(err, fs.ErrNotExist) {
+			remedy = "there is no such file"
 		}
-		return out
+		return nil, &coord.Error{Code: coord.Invalid, Message: fmt.Sprintf("the configuration file %s cannot be read: %s", path, remedy), Err: err}
 	}
-	var wrong *toml.DecodeError
-	if errors.As(err, &wrong) {
-		line, column := wrong.Position()
-		return []coord.Field{{Pointer: "/" + strings.Join(wrong.Key(), "/"), Message: fmt.Sprintf("line %d, column %d: not what is expected here", line, column)}}
+	defer file.Close()
+	doc, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
+	if err != nil {
+		return nil, &coord.Error{Code: coord.Invalid, Message: fmt.Sprintf("the configuration file %s cannot be read: is it a file?", path), Err: err}
 	}
-	return []coord.Field{{Message: "it is not TOML"}}
+	if len(doc) > maxConfig {
+		return nil, coord.Errorf(coord.Limit, "the configuration file %s is larger than %d bytes", path, maxConfig)
+	}
+	return doc, nil
 }
