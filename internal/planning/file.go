@@ -108,23 +108,27 @@ func parseJSON(data []byte) (coord.Plan, error) {
 	case errors.As(err, &known):
 		return plan, err
 	case err != nil:
-		return plan, coord.Errorf(coord.Invalid, "the plan file is not JSON at %s", place(data, syntaxOffset(err, w.dec)))
+		return plan, notJSON(data)
 	}
 	if err := coord.InvalidFields("the plan file has faults", w.faults); err != nil {
 		return plan, err
 	}
 	if err := json.Unmarshal(data, &plan); err != nil {
-		return coord.Plan{}, coord.Errorf(coord.Invalid, "the plan file is not JSON at %s", place(data, syntaxOffset(err, w.dec)))
+		return coord.Plan{}, notJSON(data)
 	}
 	return plan, nil
 }
 
-func syntaxOffset(err error, dec *json.Decoder) int {
+// notJSON says where data stops being JSON. It is read again for that: the
+// errors of tokens and of whole values count their offsets differently.
+func notJSON(data []byte) error {
+	var raw json.RawMessage
 	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return int(syntax.Offset) - 1
+	at := len(data)
+	if errors.As(json.Unmarshal(data, &raw), &syntax) {
+		at = int(syntax.Offset) - 1
 	}
-	return int(dec.InputOffset())
+	return coord.Errorf(coord.Invalid, "the plan file is not JSON at %s", place(data, at))
 }
 
 // walker compares JSON with a Go type and collects what does not fit.

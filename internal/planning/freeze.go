@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
+	"signalbox/internal/workspace"
 )
 
 // secretMark is how a replaced secret begins in kept text.
@@ -135,7 +136,7 @@ func freeze(plan coord.Plan, agents map[coord.AgentID]coord.Agent, at coord.Mome
 		a := agents[t.Agent]
 		one := coord.FrozenTask{Key: t.Key, Agent: a.ID, Revision: a.Revision, Config: a.Config, Host: a.Host, Identity: a.Inspection.Identity}
 		if t.Workspace != "" {
-			space, notes, err := identify(t.Workspace)
+			space, notes, err := workspace.Identify(t.Workspace)
 			if err != nil {
 				return f, err
 			}

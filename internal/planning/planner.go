@@ -66,8 +66,11 @@ func (p *Planner) draft(ctx context.Context, plan coord.Plan, from *coord.JobOri
 	}
 	var job coord.Job
 	err = p.journal.Update(ctx, func(tx *journal.Tx) (err error) {
-		job, err = tx.AddJob(coord.Job{Plan: plan, From: from, By: by})
-		return err
+		if job, err = tx.AddJob(coord.Job{Plan: plan, From: from, By: by}); err != nil {
+			return err
+		}
+		// The answer and the draft are one: asked twice, there is one draft.
+		return tx.Answer(job)
 	})
 	return job, err
 }
