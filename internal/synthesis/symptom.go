@@ -124,7 +124,7 @@ func (c *chart) attemptSymptoms() []symptom {
 			out = append(out, symptom{Finding: Finding{AttemptForeign, Warning, subject,
 				"It belongs to an earlier worker, and this one neither follows it nor has given it up.",
 				"Restart Signalbox: at its start it settles what earlier workers left.", false}})
-		case a.State == coord.AttemptWaiting && !slices.ContainsFunc(c.requests, func(r coord.Request) bool { return r.Attempt == a.ID && r.Decision == coord.DecisionOpen }):
+		case a.State == coord.AttemptWaiting && a.Cancel.State == coord.CancelNone && !slices.ContainsFunc(c.requests, func(r coord.Request) bool { return r.Attempt == a.ID && r.Decision == coord.DecisionOpen }):
 			out = append(out, symptom{Finding: Finding{WaitingForNothing, Warning, subject,
 				"It waits for the operator, and no request of it is open.",
 				"Cancel its task if it does not go on by itself.", false}})
