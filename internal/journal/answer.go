@@ -67,3 +67,21 @@ func (v *View) Answered(k Key) (answer json.RawMessage, found bool, err error) {
 	}
 	return json.RawMessage(doc), true, nil
 }
+
+// made names what a stored answer made: its id, if it tells one.
+func made(doc string) string {
+	var answer struct {
+		ID   string `json:"id"`
+		Data struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	_ = json.Unmarshal([]byte(doc), &answer) // an answer of another shape tells no id
+	switch {
+	case answer.ID != "":
+		return answer.ID
+	case answer.Data.ID != "":
+		return answer.Data.ID
+	}
+	return "another request"
+}

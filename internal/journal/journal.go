@@ -81,7 +81,9 @@ type Journal struct {
 	lock    *ownerlock.Lock
 	reserve *reserve
 
-	entropy *ulid.MonotonicEntropy // for ids; the writer's alone
+	// For ids; the writer's alone.
+	entropy *ulid.MonotonicEntropy
+	newest  uint64 // milliseconds of the newest id
 
 	epoch      string
 	generation int64

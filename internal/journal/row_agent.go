@@ -107,9 +107,10 @@ func (tx *Tx) put(query string, args ...any) error {
 func (tx *Tx) next(query string) (int64, error) { return scalar[int64](&tx.View, query) }
 
 // newID makes a typed id: prefix and a ULID of the present moment, greater than
-// the one before it within the same millisecond.
+// every one that this owner made before, whatever the clock does.
 func (tx *Tx) newID(prefix string) string {
-	return prefix + ulid.MustNew(ulid.Timestamp(tx.Now().Wall), tx.j.entropy).String()
+	tx.j.newest = max(tx.j.newest, ulid.Timestamp(tx.Now().Wall))
+	return prefix + ulid.MustNew(tx.j.newest, tx.j.entropy).String()
 }
 
 // flag is a truth value as the database keeps it.

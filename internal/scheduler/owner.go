@@ -394,7 +394,7 @@ func (s *Scheduler) workOf(v *journal.View, a coord.Attempt) (provider.Work, err
 
 // sameSpace is an Unsent error when another folder took the workspace's place.
 func sameSpace(approved coord.WorkspaceIdentity) error {
-	now, err := workspace.Identify(approved.Path)
+	now, _, err := workspace.Identify(approved.Path)
 	switch {
 	case err != nil:
 		return &provider.Unsent{Cause: provider.CauseStale, Message: "the workspace " + approved.Path + " cannot be used any more: " + told(err, "it cannot be read")}

@@ -1,14 +1,15 @@
 // Package workspace tells the folders that agents work in apart.
 //
 // It promises to read only what names a folder and the commit checked out in
-// it, and never to run git.
+// it, and never to run git: a repository's own configuration can make it start
+// programs.
 package workspace
 
 import (
-	"bytes"
+	"bufio"
+	"encoding/hex"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,107 +18,148 @@ import (
 	"signalbox/internal/coord"
 )
 
-// maxGitFile bounds the small files that git keeps its references in.
-const maxGitFile = 1 << 20
+const (
+	// maxGitFile bounds what is read of HEAD, a reference or a .git file: each
+	// is one line.
+	maxGitFile = 4 << 10
+	// maxPackedRefs bounds the search for a branch among packed references;
+	// beyond it the commit counts as not known.
+	maxPackedRefs = 16 << 20
+)
 
-// Identify gives the identity of the folder at path, which must be absolute,
-// canonical (no symbolic link on the way) and a folder; otherwise it is
-// Invalid.
-func Identify(path string) (coord.WorkspaceIdentity, error) {
-	var id coord.WorkspaceIdentity
-	real, err := filepath.EvalSymlinks(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return id, coord.Errorf(coord.Invalid, "the workspace does not exist")
-	case err != nil:
-		return id, &coord.Error{Code: coord.Invalid, Message: "the workspace cannot be read", Err: err}
-	case real != path:
-		return id, coord.Errorf(coord.Invalid, "the workspace leads through a symbolic link; use %s", real)
-	}
+// Identify gives what tells the folder at path from another that takes its
+// place, and notes for a person who lets an agent work there. It is Invalid
+// when the folder cannot be looked at.
+func Identify(path string) (coord.WorkspaceIdentity, []string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return id, &coord.Error{Code: coord.Invalid, Message: "the workspace cannot be read", Err: err}
+		return coord.WorkspaceIdentity{}, nil, coord.Errorf(coord.Invalid, "the workspace %s cannot be looked at: check that it is still there", path)
 	}
-	if !info.IsDir() {
-		return id, coord.Errorf(coord.Invalid, "the workspace is not a folder")
+	w := coord.WorkspaceIdentity{Path: path}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		w.Device, w.Inode = uint64(sys.Dev), sys.Ino //nolint:unconvert,gosec // Dev is an int32 on macOS; the bits are what counts
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
+	dir, ok := gitDir(path)
 	if !ok {
-		return id, coord.Errorf(coord.Unsupported, "this system does not tell one folder from another")
+		return w, []string{"the workspace is not in git, so changes cannot be compared with a commit"}, nil
 	}
-	return coord.WorkspaceIdentity{Path: path, Device: uint64(stat.Dev), Inode: stat.Ino, Head: head(path)}, nil //nolint:gosec,unconvert // Dev is signed on macOS
+	w.Head = head(dir)
+	return w, gitNotes(dir), nil
 }
 
-// head is the commit that git has checked out in dir, "" when there is none or
-// its files are of a form that is not read here.
+// gitDir finds the git directory of the repository that path lies in.
+func gitDir(path string) (string, bool) {
+	for {
+		dot := filepath.Join(path, ".git")
+		if info, err := os.Stat(dot); err == nil {
+			if info.IsDir() {
+				return dot, true
+			}
+			// A linked worktree or a submodule: the file says where it is.
+			line, err := firstLine(dot)
+			dir, ok := strings.CutPrefix(line, "gitdir: ")
+			if err != nil || !ok {
+				return "", false
+			}
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(path, dir)
+			}
+			return dir, true
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return "", false
+		}
+		path = up
+	}
+}
+
+// head gives the commit that is checked out, "" when there is none yet or it
+// cannot be told from files.
 func head(dir string) string {
-	git := filepath.Join(dir, ".git")
-	if link, err := readSmall(git); err == nil { // a worktree or submodule: "gitdir: PATH"
-		target, ok := strings.CutPrefix(link, "gitdir: ")
-		if !ok {
-			return ""
-		}
-		if git = target; !filepath.IsAbs(git) {
-			git = filepath.Join(dir, git)
-		}
-	}
-	text, err := readSmall(filepath.Join(git, "HEAD"))
+	line, err := firstLine(filepath.Join(dir, "HEAD"))
 	if err != nil {
 		return ""
 	}
-	ref, symbolic := strings.CutPrefix(text, "ref: ")
+	ref, symbolic := strings.CutPrefix(line, "ref: ")
 	if !symbolic {
-		return hash(text)
+		return commit(line)
 	}
-	if !filepath.IsLocal(ref) {
+	if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(ref) {
 		return ""
 	}
-	common := git
-	if text, err := readSmall(filepath.Join(git, "commondir")); err == nil {
-		if common = text; !filepath.IsAbs(common) {
-			common = filepath.Join(git, common)
+	// Worktrees share the branches of the repository they belong to.
+	dirs := []string{dir}
+	if common, err := firstLine(filepath.Join(dir, "commondir")); err == nil {
+		if !filepath.IsAbs(common) {
+			common = filepath.Join(dir, common)
+		}
+		dirs = append(dirs, common)
+	}
+	for _, d := range dirs {
+		if line, err := firstLine(filepath.Join(d, ref)); err == nil {
+			return commit(line)
 		}
 	}
-	for _, root := range []string{git, common} {
-		if text, err := readSmall(filepath.Join(root, ref)); err == nil {
-			return hash(text)
-		}
-	}
-	packed, err := readSmall(filepath.Join(common, "packed-refs"))
+	return packed(filepath.Join(dirs[len(dirs)-1], "packed-refs"), ref)
+}
+
+// packed looks a reference up among the packed ones.
+func packed(file, ref string) string {
+	f, err := os.Open(file)
 	if err != nil {
 		return ""
 	}
-	for line := range strings.Lines(packed) {
-		if sum, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == ref {
-			return hash(sum)
+	defer f.Close()
+	lines := bufio.NewScanner(io.LimitReader(f, maxPackedRefs))
+	for lines.Scan() {
+		if id, name, ok := strings.Cut(lines.Text(), " "); ok && name == ref {
+			return commit(id)
 		}
 	}
 	return ""
 }
 
-// hash gives s when it is an object name of git, "" otherwise.
-func hash(s string) string {
-	if (len(s) != 40 && len(s) != 64) || strings.Trim(s, "0123456789abcdef") != "" {
+// commit gives s when it is a commit's name: SHA-1 or SHA-256 in hex.
+func commit(s string) string {
+	if _, err := hex.DecodeString(s); err != nil || len(s) != 40 && len(s) != 64 {
 		return ""
 	}
 	return s
 }
 
-// readSmall reads a regular file of at most maxGitFile bytes without the space
-// around it.
-func readSmall(path string) (string, error) {
+// gitNotes tells of work in progress in the repository.
+func gitNotes(dir string) []string {
+	var out []string
+	for _, w := range []struct{ file, word string }{
+		{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"CHERRY_PICK_HEAD", "cherry-pick"}, {"BISECT_LOG", "bisect"},
+	} {
+		if _, err := os.Lstat(filepath.Join(dir, w.file)); err == nil {
+			out = append(out, "a "+w.word+" is under way in the workspace")
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "index.lock")); err == nil {
+		out = append(out, "git's index is locked: another program works in the workspace, or one died there")
+	}
+	return out
+}
+
+// firstLine reads the first line of a small file. Only a regular file is
+// opened: a pipe that an agent left in its place would never end.
+func firstLine(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", fs.ErrInvalid
+		return "", errors.New("not a regular file")
 	}
-	f, err := os.Open(path) //nolint:gosec // a fixed name within the operator's own folder
+	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxGitFile))
-	return string(bytes.TrimSpace(b)), err
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line), err
 }

@@ -204,13 +204,8 @@ func testRedaction(t *testing.T, e Engine) {
 		By:   &coord.Actor{Name: "by " + Secret},
 		Data: json.RawMessage(`{"deep":[{"` + Secret + `":"a \"` + Secret + `\" b","escaped":"\u00733cret","n":1.50}]}`),
 	})
-	err := j.Update(t.Context(), func(tx *journal.Tx) error {
-		_, _, err := tx.Once("key", "scope", "digest", func() (json.RawMessage, error) {
-			return json.RawMessage(`{"id":"` + Secret + `"}`), nil
-		})
-		return err
-	})
-	if err != nil {
+	k := journal.Key{Scope: "scope", Name: "key", Digest: "digest"}
+	if err := answer(t, j, k, made{Secret}, nothing); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, j)[0]
@@ -220,14 +215,7 @@ func testRedaction(t *testing.T, e Engine) {
 	if want := `{"deep":[{"[redacted]":"a \"[redacted]\" b","escaped":"[redacted]","n":1.50}]}`; string(got.Data) != want {
 		t.Errorf("data is %s, want %s", got.Data, want)
 	}
-	err = j.Update(t.Context(), func(tx *journal.Tx) error {
-		answer, replayed, err := tx.Once("key", "scope", "digest", nil)
-		if want := `{"id":"[redacted]"}`; !replayed || string(answer) != want {
-			t.Errorf("the kept answer is %s (replayed %v), want %s", answer, replayed, want)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	if kept, err := answered(t, j, k); kept != `{"id":"[redacted]"}` || err != nil {
+		t.Errorf("the kept answer is %s, %v", kept, err)
 	}
 }

@@ -2,7 +2,6 @@ package journaltest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -136,66 +135,78 @@ func testContext(t *testing.T, e Engine) {
 	}
 }
 
-// once runs Once in an operation of its own.
-func once(j *journal.Journal, t testing.TB, key, scope, digest string, fn func() (json.RawMessage, error)) (answer string, replayed bool, err error) {
-	err = j.Update(t.Context(), func(tx *journal.Tx) error {
-		raw, again, err := tx.Once(key, scope, digest, fn)
-		answer, replayed = string(raw), again
-		return err
+// answer keeps v as the answer of an operation of its own under k, after doing
+// what fn does.
+func answer(t testing.TB, j *journal.Journal, k journal.Key, v any, fn func() error) error {
+	return j.Update(journal.WithKey(t.Context(), k), func(tx *journal.Tx) error {
+		if err := tx.Answer(v); err != nil {
+			return err
+		}
+		return fn()
 	})
-	return answer, replayed, err
 }
 
-func testOnce(t *testing.T, e Engine) {
+// answered gives what is kept under k, "" for nothing.
+func answered(t testing.TB, j *journal.Journal, k journal.Key) (kept string, err error) {
+	err = j.View(t.Context(), func(v *journal.View) error {
+		doc, _, err := v.Answered(k)
+		kept = string(doc)
+		return err
+	})
+	return kept, err
+}
+
+func nothing() error { return nil }
+
+type made struct {
+	ID string `json:"id"`
+}
+
+func testAnswer(t *testing.T, e Engine) {
 	dir := t.TempDir()
 	j := e.open(t, dir, At(Start))
-	runs := 0
-	make := func(id string) func() (json.RawMessage, error) {
-		return func() (json.RawMessage, error) {
-			runs++
-			return json.RawMessage(`{"id":"` + id + `"}`), nil
-		}
+	k := journal.Key{Scope: "drafts", Name: "k", Digest: "d1"}
+	if kept, err := answered(t, j, k); kept != "" || err != nil {
+		t.Fatalf("before the first: %q, %v", kept, err)
 	}
-	if answer, replayed, err := once(j, t, "k", "drafts", "d1", make("job_1")); answer != `{"id":"job_1"}` || replayed || err != nil {
-		t.Fatalf("first: %s, %v, %v", answer, replayed, err)
+	if err := answer(t, j, k, made{"job_1"}, nothing); err != nil {
+		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	j = e.open(t, dir, At(Start))
-	if answer, replayed, err := once(j, t, "k", "drafts", "d1", make("job_2")); answer != `{"id":"job_1"}` || !replayed || err != nil {
-		t.Errorf("same key and content: %s, %v, %v", answer, replayed, err)
+	if kept, err := answered(t, j, k); kept != `{"id":"job_1"}` || err != nil {
+		t.Errorf("same key and content: %s, %v", kept, err)
 	}
-	_, _, err := once(j, t, "k", "drafts", "d2", make("job_3"))
+	other := k
+	other.Digest = "d2"
+	_, err := answered(t, j, other)
 	wantCode(t, err, coord.Conflict, "job_1")
-	if runs != 1 {
-		t.Errorf("%d runs, want 1", runs)
+	ran := false
+	err = answer(t, j, other, made{"job_2"}, func() error { ran = true; return nil })
+	wantCode(t, err, coord.Conflict, "key")
+	if ran {
+		t.Error("an operation whose key was used went on")
 	}
-	if answer, replayed, err := once(j, t, "k", "other scope", "d2", make("job_4")); answer != `{"id":"job_4"}` || replayed || err != nil {
-		t.Errorf("same key in another scope: %s, %v, %v", answer, replayed, err)
+	other.Scope = "other scope"
+	if err := answer(t, j, other, made{"job_4"}, nothing); err != nil {
+		t.Errorf("same key in another scope: %v", err)
+	}
+	if err := answer(t, j, journal.Key{}, made{"job_5"}, nothing); err != nil {
+		t.Errorf("without a key: %v", err)
 	}
 }
 
-func testOnceFailed(t *testing.T, e Engine) {
+func testAnswerFailed(t *testing.T, e Engine) {
 	j := e.open(t, t.TempDir(), At(Start))
-	fails := func() (json.RawMessage, error) { return nil, errTest }
-	if _, _, err := once(j, t, "k", "s", "d", fails); !errors.Is(err, errTest) {
+	k := journal.Key{Scope: "s", Name: "k", Digest: "d"}
+	if err := answer(t, j, k, made{"job_1"}, func() error { return errTest }); !errors.Is(err, errTest) {
 		t.Fatalf("error is %v, want the operation's own", err)
 	}
-	works := func() (json.RawMessage, error) { return json.RawMessage(`1`), nil }
-	if answer, replayed, err := once(j, t, "k", "s", "another digest", works); answer != "1" || replayed || err != nil {
-		t.Errorf("after a failure: %s, %v, %v", answer, replayed, err)
-	}
-	// The operation around it fails after Once: that is a failure as well.
-	err := j.Update(t.Context(), func(tx *journal.Tx) error {
-		_, _, err := tx.Once("k2", "s", "d", works)
-		return errors.Join(err, errTest)
-	})
-	if !errors.Is(err, errTest) {
-		t.Fatal(err)
-	}
-	if _, replayed, err := once(j, t, "k2", "s", "d", works); replayed || err != nil {
-		t.Errorf("after its operation failed: replayed %v, %v", replayed, err)
+	k.Digest = "another digest"
+	if err := answer(t, j, k, made{"job_2"}, nothing); err != nil {
+		t.Errorf("after a failure: %v", err)
 	}
 }
 
