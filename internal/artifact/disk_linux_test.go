@@ -48,14 +48,14 @@ func fillDisk(dir string) error {
 		known[ref.SHA256], last = ref.Size, ref
 	}
 	if coord.CodeOf(err) != coord.Unavailable || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
-		return fmt.Errorf("a full disk gave %v after %d artifacts", err, len(known))
+		return fmt.Errorf("a full disk gave %w after %d artifacts", err, len(known))
 	}
 	rep, err := s.Verify(context.Background(), known)
 	if err != nil || len(known) == 0 || rep.Count != len(known) || len(rep.Missing)+len(rep.Damaged)+len(rep.Orphans) > 0 {
-		return fmt.Errorf("after a full disk: %+v, %v", rep, err)
+		return fmt.Errorf("after a full disk: %+v, %w", rep, err)
 	}
 	if left, err := os.ReadDir(s.temp()); err != nil || len(left) > 0 {
-		return fmt.Errorf("%d temporary files are left, %v", len(left), err)
+		return fmt.Errorf("%d temporary files are left, %w", len(left), err)
 	}
 	if err := s.Remove(last.SHA256); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package clock_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,7 +17,7 @@ const bootEnv = "CLOCK_TEST_PRINT_BOOT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(bootEnv) != "" {
-		os.Stdout.WriteString(clock.System()().BootID)
+		fmt.Print(clock.System()().BootID)
 		return
 	}
 	os.Exit(m.Run())
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 func TestMomentsOfOneBootAdvanceTogether(t *testing.T) {
 	now := clock.System()
 	a := now()
-	time.Sleep(20 * time.Millisecond) // what is measured is time itself
+	<-time.After(20 * time.Millisecond) // what is measured is time itself
 	b := now()
 	if a.BootID == "" || a.BootID != b.BootID {
 		t.Errorf("boot ids %q and %q", a.BootID, b.BootID)

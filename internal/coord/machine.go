@@ -3,6 +3,7 @@ package coord
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Machine is a transition table: the whole of what may happen to a thing.
@@ -54,18 +55,19 @@ func (m Machine[S, E]) Final(s S) bool {
 
 // Mermaid draws the table as a Mermaid state diagram.
 func (m Machine[S, E]) Mermaid() string {
-	out := fmt.Sprintf("stateDiagram-v2\n    [*] --> %s\n", m.Initial)
+	var out strings.Builder
+	fmt.Fprintf(&out, "stateDiagram-v2\n    [*] --> %s\n", m.Initial)
 	for _, r := range m.Rows {
 		for _, from := range r.From {
-			out += fmt.Sprintf("    %s --> %s: %s\n", from, r.To, r.On)
+			fmt.Fprintf(&out, "    %s --> %s: %s\n", from, r.To, r.On)
 		}
 	}
 	for _, s := range m.States() {
 		if m.Final(s) {
-			out += fmt.Sprintf("    %s --> [*]\n", s)
+			fmt.Fprintf(&out, "    %s --> [*]\n", s)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // JobState is the state of a job.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -35,7 +36,7 @@ func gate(path string, argv []string) {
 	var b [1]byte
 	for {
 		n, err := syscall.Read(goFD, b[:])
-		if err == syscall.EINTR {
+		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
 		if n != 1 {
@@ -45,7 +46,7 @@ func gate(path string, argv []string) {
 	}
 	adoptOrphans()
 	err := syscall.Exec(path, argv, os.Environ())
-	errno, ok := err.(syscall.Errno)
+	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
 		errno = syscall.EINVAL
 	}

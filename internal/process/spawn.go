@@ -32,8 +32,8 @@ type gated struct {
 
 // close closes the gate's own pipes. A gate that still waits then exits.
 func (g *gated) close() {
-	g.goPipe.Close()
-	g.status.Close()
+	_ = g.goPipe.Close()
+	_ = g.status.Close()
 }
 
 // spawn starts a gate. All pipes are close-on-exec (os.Pipe), so another child
@@ -43,7 +43,7 @@ func spawn(executable string, spec Spec, marker string) (*gated, error) {
 	fail := func(err error) (*gated, error) {
 		for _, f := range slices.Concat(ours[:], theirs[:]) {
 			if f != nil {
-				f.Close()
+				_ = f.Close()
 			}
 		}
 		return nil, &coord.Error{Code: coord.Unavailable, Message: "A process cannot be started on this machine at present.", Err: err}
@@ -69,7 +69,7 @@ func spawn(executable string, spec Spec, marker string) (*gated, error) {
 		return fail(err)
 	}
 	for _, f := range theirs {
-		f.Close()
+		_ = f.Close()
 	}
 	return &gated{proc: proc, stdin: ours[0], stdout: ours[1], stderr: ours[2], goPipe: ours[goFD], status: ours[statusFD]}, nil
 }

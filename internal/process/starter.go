@@ -91,9 +91,9 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		// safe as long as it is not reaped.
 		_ = g.proc.Kill()
 		_, _ = g.proc.Wait()
-		g.stdin.Close()
-		g.stdout.Close()
-		g.stderr.Close()
+		_ = g.stdin.Close()
+		_ = g.stdout.Close()
+		_ = g.stderr.Close()
 		return nil, err
 	}
 	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr)}

@@ -115,7 +115,11 @@ func pipeInode(f *os.File) uint64 {
 	if err != nil {
 		return 0
 	}
-	return info.Sys().(*syscall.Stat_t).Ino
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return stat.Ino
 }
 
 func gone(err error) bool {

@@ -60,7 +60,7 @@ func worker(mode string) {
 	var b [4096]byte
 	for {
 		n, err := p.Stdout.Read(b[:])
-		os.Stdout.Write(b[:n])
+		_, _ = os.Stdout.Write(b[:n]) // who reads it may be gone
 		if err != nil {
 			select {}
 		}
