@@ -2,6 +2,7 @@ package jsonl
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"unicode/utf8"
 
@@ -62,7 +63,7 @@ func (r *Reader) Next() ([]byte, error) {
 			return nil, r.fail(ErrFrameTooLarge)
 		}
 		if err := r.fill(); err != nil {
-			if err == io.EOF && r.end > r.start {
+			if errors.Is(err, io.EOF) && r.end > r.start {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, r.fail(err)

@@ -155,10 +155,11 @@ func TestACancelledContextDoesNotTouchTheNextWrite(t *testing.T) {
 	r, w := pipe(t, time.Minute)
 	done := make(chan struct{})
 	go func() { defer close(done); _, _ = io.Copy(io.Discard, r) }()
+	stop := errors.New("operator stop")
 	for range 2000 {
-		ctx, cancel := context.WithCancel(t.Context())
-		go cancel()
-		if n, err := w.Write(ctx, []byte("{}")); err != nil && (n != 0 || !errors.Is(err, context.Canceled)) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go cancel(stop)
+		if n, err := w.Write(ctx, []byte("{}")); err != nil && (n != 0 || !errors.Is(err, stop)) {
 			t.Fatal(n, err)
 		}
 		if n, err := w.Write(t.Context(), []byte("{}")); n != 3 || err != nil {
@@ -225,7 +226,7 @@ func TestFramesOfManyWritersAreNotInterleaved(t *testing.T) {
 	var next [8]int
 	for {
 		b, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		var f frame

@@ -78,13 +78,14 @@ func (c *scanner) scan(s string, pos int, out *strings.Builder) int {
 		case more:
 			out.WriteString(s[copied:m.start])
 			return m.start
+		case yes:
+			out.WriteString(s[copied:m.start])
+			out.WriteString(markerOpen)
+			out.WriteString(m.kind)
+			out.WriteByte(']')
+			pos, replaced = m.start, true
+			c.inside, c.sure, c.tail = true, m.end-m.start, m.tail
 		}
-		out.WriteString(s[copied:m.start])
-		out.WriteString(markerOpen)
-		out.WriteString(m.kind)
-		out.WriteByte(']')
-		pos, replaced = m.start, true
-		c.inside, c.sure, c.tail = true, m.end-m.start, m.tail
 	}
 }
 
@@ -109,13 +110,14 @@ func (c *scanner) next(s string, pos int) match {
 		case more:
 			m.start = i
 			return m
+		case no:
+			if m.end > i { // a marker: it is passed over, and parts the text
+				i = m.end
+				c.low = i
+				continue
+			}
+			i++
 		}
-		if m.end > i { // a marker: it is passed over, and parts the text
-			i = m.end
-			c.low = i
-			continue
-		}
-		i++
 	}
 	return match{}
 }
@@ -130,6 +132,7 @@ func (c *scanner) at(s string, i int) match {
 			return match{end: end}
 		case more:
 			return match{verdict: more}
+		case no:
 		}
 	}
 	length, name, need := c.known.at(s[i:], c.final)
@@ -202,6 +205,7 @@ func (c *scanner) swallow(s string, pos int) (int, bool) {
 				return pos, false
 			case no:
 				return pos + n, true
+			case yes:
 			}
 		}
 		pos++
