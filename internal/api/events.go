@@ -54,7 +54,11 @@ func (a *API) addEvents() {
 	huma.Register(a.huma, o, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 		s, err := a.stream(ctx, in)
 		if err != nil {
-			return nil, a.problem(ctx, o.OperationID, err)
+			p := a.problem(ctx, o.OperationID, err)
+			if p.Code == coord.Limit {
+				p = p.WithStatus(http.StatusTooManyRequests)
+			}
+			return nil, p
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer s.release()

@@ -16,8 +16,7 @@ import (
 	"signalbox/internal/coord"
 )
 
-// statuses gives each code its HTTP status. Unparsable input is 400 and a rate
-// that is too high is 429, by Problem's maker.
+// statuses gives each code its HTTP status; see WithStatus for the exceptions.
 var statuses = map[coord.Code]int{
 	coord.Invalid:         http.StatusUnprocessableEntity,
 	coord.Unauthenticated: http.StatusUnauthorized,
@@ -65,8 +64,9 @@ func NewProblem(err error) *Problem {
 	}
 }
 
-// withStatus is the problem under another status of the same code.
-func (p *Problem) withStatus(status int) *Problem {
+// WithStatus is the problem under another status of the same code: 400 for what
+// cannot be parsed, 429 for what is asked for too often.
+func (p *Problem) WithStatus(status int) *Problem {
 	p.Status, p.Title = status, http.StatusText(status)
 	return p
 }
@@ -121,12 +121,12 @@ func refusal(status int, message string, errs []error) *Problem {
 	case http.StatusRequestTimeout:
 		return NewProblem(coord.Errorf(coord.Unavailable, "the request body did not arrive in time: send it again"))
 	case http.StatusUnsupportedMediaType:
-		return NewProblem(coord.Errorf(coord.Invalid, "the request body is not JSON: send it as application/json")).withStatus(http.StatusBadRequest)
+		return NewProblem(coord.Errorf(coord.Invalid, "the request body is not JSON: send it as application/json")).WithStatus(http.StatusBadRequest)
 	case http.StatusNotAcceptable:
-		return NewProblem(coord.Errorf(coord.Invalid, "only application/json can be answered here: accept it")).withStatus(http.StatusBadRequest)
+		return NewProblem(coord.Errorf(coord.Invalid, "only application/json can be answered here: accept it")).WithStatus(http.StatusBadRequest)
 	}
 	if len(errs) == 0 {
-		return NewProblem(coord.Errorf(coord.Invalid, "the request cannot be read: %s", message)).withStatus(http.StatusBadRequest)
+		return NewProblem(coord.Errorf(coord.Invalid, "the request cannot be read: %s", message)).WithStatus(http.StatusBadRequest)
 	}
 	var fields []coord.Field
 	seen := map[string]bool{}
@@ -141,7 +141,7 @@ func refusal(status int, message string, errs []error) *Problem {
 	slices.SortStableFunc(fields, func(a, b coord.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
 	p := NewProblem(coord.InvalidFields("the request does not have the right shape", fields))
 	if status == http.StatusBadRequest {
-		p = p.withStatus(status)
+		p = p.WithStatus(status)
 		p.Detail = "the request body is not valid JSON"
 	}
 	return p

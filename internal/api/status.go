@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"os"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/scheduler"
@@ -13,6 +14,7 @@ import (
 type Status struct {
 	Version string `json:"version"`
 	Host    string `json:"host"`
+	PID     int    `json:"pid" doc:"The worker's process"`
 	// Epoch and Head make the cursor of the present moment.
 	Epoch      string       `json:"epoch"`
 	Head       int64        `json:"head"`
@@ -85,7 +87,7 @@ func (a *API) addDoctor() {
 func (a *API) status(ctx context.Context) (Status, error) {
 	s, err := a.Scheduler.Status(ctx)
 	return Status{
-		Version: a.version, Host: a.host, Epoch: a.journal.Epoch(), Head: a.journal.Head(),
+		Version: a.version, Host: a.host, PID: os.Getpid(), Epoch: a.journal.Epoch(), Head: a.journal.Head(),
 		Generation: a.journal.Generation(), Now: a.journal.Now(), Status: s,
 	}, err
 }

@@ -33,6 +33,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case "worker":
+			for _, e := range os.Environ() {
+				if strings.HasPrefix(e, "SIGNALBOX_") {
+					fmt.Fprintln(os.Stderr, "inherited", e)
+				}
+			}
 			os.Exit(exit(daemon.Worker(context.Background(), daemon.WorkerOptions{Dir: os.Args[2], Version: "test", Build: build, Stderr: os.Stderr})))
 		case "serve":
 			os.Exit(exit(daemon.Serve(context.Background(), options(os.Args[2], os.Stderr, func(p daemon.Place, l daemon.Link) {
@@ -110,6 +115,15 @@ func (l *log) String() string {
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir(), done: make(chan error, 1), log: &log{}}
+	s.start()
+	s.token = s.pairToken()
+	return s
+}
+
+// start opens the front door on s.dir and waits until it is ready.
+func (s *served) start() {
+	t := s.t
+	t.Helper()
 	ctx, end := context.WithCancelCause(context.Background())
 	s.end = end
 	ready := make(chan struct{})
@@ -131,13 +145,25 @@ func serve(t *testing.T) *served {
 		if err := <-s.done; err != nil {
 			t.Errorf("serve ended with: %v\n%s", err, s.log)
 		}
+
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 		if t.Failed() {
 			t.Logf("log:\n%s", s.log)
 		}
 	})
-	s.token = s.pairToken()
-	return s
+}
+
+// wait gives the error with which serve ended.
+func (s *served) wait() error {
+	s.t.Helper()
+	select {
+	case err := <-s.done:
+		s.done <- err
+		return err
+	case <-time.After(60 * time.Second):
+		s.t.Fatalf("serve did not end\n%s", s.log)
+	}
+	return nil
 }
 
 func (s *served) code() string { _, code, _ := strings.Cut(s.link, "#"); return code }

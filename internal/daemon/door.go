@@ -213,6 +213,10 @@ func (d *door) refuse(w http.ResponseWriter, err error) {
 	if p.Code == coord.Internal && !errors.Is(err, context.Canceled) {
 		d.log.Error("the front door failed", "err", err)
 	}
+	d.write(w, p)
+}
+
+func (d *door) write(w http.ResponseWriter, p *api.Problem) {
 	if err := api.WriteProblem(w, p); err != nil {
 		d.log.Debug("an answer could not be written", "err", err)
 	}

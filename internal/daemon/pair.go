@@ -42,8 +42,13 @@ func (d *door) pair(w http.ResponseWriter, r *http.Request) {
 	}
 	restore, err := d.pairing.redeem(in.Code)
 	if err != nil {
-		d.log.Warn("a pairing code was refused", "code", string(coord.CodeOf(err)))
-		d.refuse(w, err)
+		p := api.NewProblem(err)
+		if p.Code == coord.Limit {
+			p = p.WithStatus(http.StatusTooManyRequests)
+		} else {
+			d.log.Warn("a pairing code was refused")
+		}
+		d.write(w, p)
 		return
 	}
 	value, csrf := api.TokenPrefix+api.NewSecret(), ""

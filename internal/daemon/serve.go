@@ -131,9 +131,9 @@ func listenAddress(listen string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		host, port = "", listen
+		host, port = "localhost", listen
 	}
-	if host != "" && host != "127.0.0.1" && host != "localhost" {
+	if host != "127.0.0.1" && host != "localhost" {
 		return "", coord.Errorf(coord.Invalid, "Signalbox listens on 127.0.0.1 only: give a port, or 127.0.0.1 and a port")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(n, 10) {
