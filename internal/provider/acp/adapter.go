@@ -43,7 +43,6 @@ type Options struct {
 type Adapter struct {
 	starter Starter
 	o       Options
-	hashes  hashCache
 }
 
 // New makes an Adapter.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,16 @@ func init() {
 		p.rest()
 	}
 	peers["exits with 3"] = func(p *peer) {
+		p.prompted()
+		p.say("a")
+		p.exit(3)
+	}
+	peers["exits before its child"] = func(p *peer) {
+		child := exec.Command("sleep", "600")
+		child.Stdout = os.Stdout
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
 		p.prompted()
 		p.say("a")
 		p.exit(3)
@@ -291,8 +302,8 @@ func init() {
 			}
 		}},
 		fieldCase{32, "an exit in mid-turn is told at once with its status, and the next start is fresh", func(t *testing.T) {
-			b := newBench(t, "exits with 3")
-			for range 2 {
+			for _, peer := range []string{"exits with 3", "exits with 3", "exits before its child"} {
+				b := newBench(t, peer)
 				s := b.run("x")
 				until(t, s, provider.EventText)
 				start := time.Now()

@@ -73,6 +73,7 @@ func newConn(p *process.Process, timing provider.Timing, bind func(*conn) handle
 	c.h = bind(c)
 	c.read.Go(c.readLoop)
 	c.read.Go(c.replyLoop)
+	c.read.Go(c.exitLoop)
 	return c
 }
 
@@ -115,6 +116,17 @@ func (c *conn) readLoop() {
 	c.mu.Unlock()
 	close(c.dead)
 	c.h.gone(provider.Lost{Cause: f.cause, Reason: reason(text), Activity: activity})
+}
+
+// exitLoop ends what an agent leaves behind when it exits: its children may
+// hold the output open, which would then never end.
+func (c *conn) exitLoop() {
+	select {
+	case <-c.proc.Done():
+		// The reading goroutine calls Kill too, and reports its failure.
+		_ = c.proc.Kill(context.Background())
+	case <-c.dead:
+	}
 }
 
 // awaitExit gives an agent whose output ended the time to exit by itself, so

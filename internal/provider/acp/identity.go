@@ -61,7 +61,7 @@ func (a *Adapter) identify(c coord.AgentConfig) (coord.Identity, error) {
 	}
 	var id coord.Identity
 	add := func(role, path string) (string, error) {
-		f, err := a.hashes.file(role, path)
+		f, err := hashFile(role, path)
 		if err != nil {
 			return "", err
 		}
@@ -166,10 +166,9 @@ func packageOf(script string) string {
 	}
 }
 
-// hashCache hashes files.
-type hashCache struct{}
-
-func (hashCache) file(role, path string) (coord.IdentityFile, error) {
+// hashFile reads a file to its end, at each call: what is compared with an
+// approval must not come from a cache.
+func hashFile(role, path string) (coord.IdentityFile, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return coord.IdentityFile{}, coord.Errorf(coord.NotFound, "the agent's %s does not exist or cannot be reached; check its configuration", role)

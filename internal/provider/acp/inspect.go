@@ -54,7 +54,8 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	in.Warnings = append(in.Warnings, warnings(t.Config)...)
 	if in.Problem == "" && in.Auth != coord.AuthRequired {
 		in.Operations = []coord.Operation{coord.Research}
-		in.Warnings = append(in.Warnings, "Only research can be asked of it: this protocol has no tools of ours, and what the agent does with its own tools is outside of Signalbox's confinement.")
+		// Planning warns of this before each approval.
+		in.Capabilities = append(in.Capabilities, coord.Capability{Name: coord.CapabilityConfined, Evidence: coord.Declared, Detail: "the protocol has no tools of ours, so only research can be asked for"})
 	}
 	return in, nil
 }

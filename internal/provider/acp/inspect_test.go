@@ -39,15 +39,16 @@ func TestInspectTellsWhatWasDeclaredFromWhatWasMeasured(t *testing.T) {
 	if in.Problem != "" || in.Auth != coord.AuthReady || in.Agent != "peer" || in.Revision != 3 || in.At.IsZero() || in.Identity.Version != "peer 1.2.3" {
 		t.Errorf("the inspection is %+v", in)
 	}
-	if len(in.Operations) != 1 || in.Operations[0] != coord.Research || !strings.Contains(strings.Join(in.Warnings, " "), "confinement") {
-		t.Errorf("the operations are %v, the warnings %q", in.Operations, in.Warnings)
+	if len(in.Operations) != 1 || in.Operations[0] != coord.Research {
+		t.Errorf("the operations are %v", in.Operations)
 	}
 	for name, want := range map[string]coord.Capability{
-		"initialize":            {Has: true, Evidence: coord.Measured},
-		"session/new":           {Has: true, Evidence: coord.Measured},
-		"session/load":          {Has: true, Evidence: coord.Declared},
-		"session/list":          {Has: false, Evidence: coord.Declared},
-		"exits at end of input": {Has: true, Evidence: coord.Measured},
+		"initialize":             {Has: true, Evidence: coord.Measured},
+		"session/new":            {Has: true, Evidence: coord.Measured},
+		"session/load":           {Has: true, Evidence: coord.Declared},
+		"session/list":           {Has: false, Evidence: coord.Declared},
+		coord.CapabilityConfined: {Has: false, Evidence: coord.Declared},
+		"exits at end of input":  {Has: true, Evidence: coord.Measured},
 	} {
 		if got := capability(in, name); got.Has != want.Has || got.Evidence != want.Evidence {
 			t.Errorf("%s is %+v", name, got)

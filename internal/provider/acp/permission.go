@@ -54,6 +54,7 @@ func (t toolCall) merge(newer toolCall) toolCall {
 	if present(newer.Locations) {
 		t.Locations = newer.Locations
 	}
+	t.long = (t.long || newer.long) && !newer.telling()
 	return t
 }
 
@@ -70,38 +71,47 @@ func (t toolCall) telling() bool { return t.hasInput() || present(t.Content) }
 // that a person can read. What is not shown whole is marked as cut.
 func (t toolCall) describe() coord.RequestContent {
 	var b strings.Builder
+	c := coord.RequestContent{Title: or(t.Title, "The agent asks for a permission and does not say for what."), Tool: cut(t.Kind, maxName), Cut: t.long}
 	if t.hasInput() {
 		section(&b, "Input", pretty(t.RawInput))
 	}
 	var content []toolContent
-	if present(t.Content) && decode(t.Content, &content) == nil {
-		for _, c := range content {
-			c.write(&b)
-		}
+	if present(t.Content) {
+		c.Cut = c.Cut || decode(t.Content, &content) != nil
 	}
-	var places []struct {
-		Path string `json:"path"`
-		Line *int   `json:"line"`
+	for _, part := range content {
+		shown := part.write(&b)
+		c.Cut = c.Cut || !shown
 	}
-	if present(t.Locations) && decode(t.Locations, &places) == nil {
-		var lines []string
-		for _, p := range places {
-			if p.Line != nil {
-				p.Path = fmt.Sprintf("%s:%d", p.Path, *p.Line)
-			}
-			lines = append(lines, p.Path)
-		}
-		section(&b, "Places", strings.Join(lines, "\n"))
-	}
-	c := coord.RequestContent{Title: or(t.Title, "The agent asks for a permission and does not say for what."), Tool: cut(t.Kind, maxName), Detail: strings.TrimSpace(b.String())}
+	section(&b, "Places", t.places())
 	if len(c.Title) > coord.MaxTitle {
 		section(&b, "Title", c.Title)
-		c.Title, c.Detail = cut(c.Title, coord.MaxTitle), strings.TrimSpace(b.String())
+		c.Title = cut(c.Title, coord.MaxTitle)
 	}
+	c.Detail = strings.TrimSpace(b.String())
 	if len(c.Detail) > coord.MaxRequestContent {
 		c.Detail, c.Cut = cut(c.Detail, coord.MaxRequestContent), true
 	}
 	return c
+}
+
+// places lists the files that a tool call names, one a line.
+func (t toolCall) places() string {
+	var places []struct {
+		Path string `json:"path"`
+		Line *int   `json:"line"`
+	}
+	if !present(t.Locations) || decode(t.Locations, &places) != nil {
+		return ""
+	}
+	lines := make([]string, len(places))
+	for i, p := range places {
+		lines[i] = p.Path
+		if p.Line != nil {
+			lines[i] = fmt.Sprintf("%s:%d", p.Path, *p.Line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func section(b *strings.Builder, title, text string) {
@@ -132,23 +142,24 @@ type toolContent struct {
 	NewText string  `json:"newText"`
 }
 
-func (c toolContent) write(b *strings.Builder) {
-	switch c.Type {
-	case "diff":
-		if c.OldText == nil {
-			section(b, "New file "+c.Path, "+"+strings.ReplaceAll(strings.TrimSuffix(c.NewText, "\n"), "\n", "\n+"))
-			return
-		}
+// write shows the part; false when it is of a kind that cannot be shown as
+// text.
+func (c toolContent) write(b *strings.Builder) bool {
+	switch {
+	case c.Type == "diff" && c.OldText == nil:
+		section(b, "New file "+c.Path, "+"+strings.ReplaceAll(strings.TrimSuffix(c.NewText, "\n"), "\n", "\n+"))
+	case c.Type == "diff":
 		section(b, "Change of "+c.Path, change(*c.OldText, c.NewText))
-	case "content":
-		if c.Content.Type == "text" {
-			section(b, "Text", c.Content.Text)
-			return
-		}
+	case c.Type == "content" && c.Content.Type == "text":
+		section(b, "Text", c.Content.Text)
+	case c.Type == "content":
 		section(b, "Content", "of type "+quote(c.Content.Type)+", which is not shown")
+		return false
 	default:
 		section(b, "Content", "of type "+quote(c.Type)+", which is not shown")
+		return false
 	}
+	return true
 }
 
 // contextLines is how much is shown around a change.

@@ -24,7 +24,7 @@ var contents = []struct {
 	{"a new file", `{"toolCallId":"c3","title":"Write","content":[{"type":"diff","path":"/b","oldText":null,"newText":"x\ny\n"}]}`,
 		coord.RequestContent{Title: "Write", Detail: "New file /b:\n+x\n+y"}},
 	{"text and what is not shown", `{"toolCallId":"c4","title":"T","content":[{"type":"content","content":{"type":"text","text":"why"}},{"type":"terminal","terminalId":"x"},{"type":"content","content":{"type":"image","data":"AQID"}}]}`,
-		coord.RequestContent{Title: "T", Detail: "Text:\nwhy\n\nContent:\nof type \"terminal\", which is not shown\n\nContent:\nof type \"image\", which is not shown"}},
+		coord.RequestContent{Title: "T", Detail: "Text:\nwhy\n\nContent:\nof type \"terminal\", which is not shown\n\nContent:\nof type \"image\", which is not shown", Cut: true}},
 	{"no title", `{"toolCallId":"c5","rawInput":"plain"}`,
 		coord.RequestContent{Title: "The agent asks for a permission and does not say for what.", Detail: "Input:\nplain"}},
 	{"a long title", `{"toolCallId":"c6","title":"` + strings.Repeat("t", 300) + `","rawInput":{"a":1}}`,
@@ -55,6 +55,10 @@ func init() {
 		p.update(`{"sessionUpdate":"tool_call","toolCallId":"t3","title":"Before","kind":"read","rawInput":{"path":"b.txt"}}`)
 		p.ask("2", `{"toolCallId":"t3"}`, defaultOptions)
 		p.result("2")
+		// And some of it is too long to be remembered.
+		p.update(`{"sessionUpdate":"tool_call","toolCallId":"t5","title":"Long","rawInput":"` + strings.Repeat("x", 70<<10) + `"}`)
+		p.ask("5", `{"toolCallId":"t5"}`, defaultOptions)
+		p.result("5")
 		// And one of which nothing is ever told.
 		p.ask("3", `{"toolCallId":"t4","title":"Mystery","rawInput":{}}`, defaultOptions)
 		p.result("3")
@@ -120,6 +124,7 @@ func TestRequestsWaitForWhatTheAgentTellsRightAfterAsking(t *testing.T) {
 	for _, want := range []coord.RequestContent{
 		{Title: "rs_workspace", Tool: "other", Detail: "Input:\n{\n  \"path\": \"a.txt\"\n}"},
 		{Title: "Before", Tool: "read", Detail: "Input:\n{\n  \"path\": \"b.txt\"\n}"},
+		{Title: "Long", Cut: true},
 		{Title: "Mystery"},
 	} {
 		r := last(until(t, s, provider.EventRequest)).Request

@@ -34,6 +34,9 @@ type session struct {
 	id     string
 	prompt string
 
+	// usage belongs to the reading goroutine.
+	usage coord.Usage
+
 	mu sync.Mutex
 	// sent is set before the first byte of the prompt may leave, written is
 	// closed when no more of it will.
@@ -101,13 +104,18 @@ func (s *session) finish(e envelope) {
 	s.mu.Unlock()
 	s.receive("answer")
 	end, result := stopped(e, said, asked)
-	if result != nil && result.Usage != nil {
-		u := result.Usage
-		s.q.put(provider.Event{Kind: provider.EventUsage, Usage: &coord.Usage{
-			InputTokens: max(0, u.Input), OutputTokens: max(0, u.Output), TotalTokens: max(0, u.Total), Source: "provider",
-		}}, 0)
+	if result != nil {
+		s.spend(result.usage(s.usage))
 	}
 	s.q.finish(provider.Event{Kind: provider.EventEnd, End: end})
+}
+
+// spend puts what is known of the usage, if that is new.
+func (s *session) spend(u coord.Usage) {
+	if u != s.usage {
+		s.usage = u
+		s.q.put(provider.Event{Kind: provider.EventUsage, Usage: &u}, 0)
+	}
 }
 
 // receive puts the receipt before the first correlated event.
@@ -157,6 +165,10 @@ func (s *session) update(params json.RawMessage) {
 	}
 	if p.Update.Variant == "tool_call" || p.Update.Variant == "tool_call_update" {
 		p.Update.toolCall = s.learn(p.Update.toolCall)
+	}
+	if p.Update.Variant == "usage_update" {
+		s.spend(p.Update.usage(s.usage))
+		return
 	}
 	events := p.Update.events()
 	for _, e := range events {
@@ -221,7 +233,7 @@ func (s *session) remember(t toolCall) toolCall {
 	}
 	kept := whole
 	if len(kept.RawInput)+len(kept.Content)+len(kept.Locations) > toolBytes {
-		kept.RawInput, kept.Content, kept.Locations = nil, nil, nil
+		kept.RawInput, kept.Content, kept.Locations, kept.long = nil, nil, nil, true
 	}
 	s.tools[t.ID] = kept
 	return whole

@@ -3,6 +3,7 @@ package acp
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"path"
 	"strings"
 
@@ -21,8 +22,9 @@ type update struct {
 	Variant string `json:"sessionUpdate"`
 	toolCall
 	Entries []planEntry `json:"entries"`
-	Used    *int64      `json:"used"`
-	Cost    *struct {
+	// Used is the size of the context, the nearest to a total that there is.
+	Used int64 `json:"used"`
+	Cost *struct {
 		Amount   json.Number `json:"amount"`
 		Currency string      `json:"currency"`
 	} `json:"cost"`
@@ -38,6 +40,8 @@ type toolCall struct {
 	RawInput  json.RawMessage `json:"rawInput"`
 	Content   json.RawMessage `json:"content"`
 	Locations json.RawMessage `json:"locations"`
+	// long marks a call of which more was told than is remembered.
+	long bool
 }
 
 type planEntry struct {
@@ -84,8 +88,6 @@ func (u update) events() []provider.Event {
 			}})
 		}
 		return events
-	case "usage_update":
-		return u.usage()
 	}
 	return nil
 }
@@ -119,15 +121,23 @@ func (t toolCall) hasInput() bool {
 	return s != "" && s != "null" && s != "{}"
 }
 
-func (u update) usage() []provider.Event {
-	if u.Used == nil {
-		return nil
+// usage adds what an update tells to what is known.
+func (u update) usage(known coord.Usage) coord.Usage {
+	if u.Used > 0 {
+		known.TotalTokens, known.Source = u.Used, "provider"
 	}
-	usage := &coord.Usage{TotalTokens: max(0, *u.Used), Source: "provider"}
 	if u.Cost != nil {
-		usage.Cost, usage.Currency = cut(u.Cost.Amount.String(), maxName), cut(u.Cost.Currency, maxName)
+		known.Cost, known.Currency, known.Source = cut(u.Cost.Amount.String(), maxName), cut(u.Cost.Currency, maxName), "provider"
 	}
-	return []provider.Event{{Kind: provider.EventUsage, Usage: usage}}
+	return known
+}
+
+// usage adds what the answer to a prompt tells to what is known.
+func (r promptResult) usage(known coord.Usage) coord.Usage {
+	if u := r.Usage; u != nil && u.Input > 0 {
+		known.InputTokens, known.OutputTokens, known.TotalTokens, known.Source = u.Input, max(0, u.Output), max(0, u.Total), "provider"
+	}
+	return known
 }
 
 // block is a content block.
@@ -234,9 +244,9 @@ func stopped(e envelope, said, asked bool) (*provider.End, *promptResult) {
 // refused says what an error in place of a result means. -32800 is the
 // protocol's own word for a request that was cancelled.
 func refused(err error, asked bool) *provider.End {
-	rpc, ok := err.(*rpcError) //nolint:errorlint // unpack gives it unwrapped
+	var rpc *rpcError
 	switch {
-	case !ok:
+	case !errors.As(err, &rpc):
 		return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseStopReason, Reason: "The agent's answer to the prompt has no result."}
 	case rpc.Code == codeCancelled && asked:
 		return &provider.End{State: coord.AttemptCancelled, Cause: provider.CauseCancelled, Reason: "The agent confirmed that it stopped."}
