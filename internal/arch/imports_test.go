@@ -43,7 +43,7 @@ var levels = map[string]int{
 	"directory": stage, "planning": stage, "approval": stage, "scheduler": stage, "synthesis": stage,
 
 	"api": door, "daemon": door, "client": door, "cli": door, "mcpserver": door,
-	"modelagent": door, "modelserver": door, "demo": door,
+	"modelagent": door, "modelserver": door, "demo": door, "screen": door,
 }
 
 // alone are the packages that the tools and the build live in: they import
@@ -57,6 +57,8 @@ var siblings = map[string][]string{
 	"provider/acp": {"provider", "process"}, "provider/codex": {"provider", "process"},
 	"provider/tincan": {"provider", "process"}, "provider/a2a": {"provider", "netguard"},
 	// A confined test runs as a process in the sandbox, on the workspace.
+	// The command line plays the demo's script.
+	"cli":     {"demo"},
 	"sandbox": {"process"}, "testrun": {"process", "sandbox", "workspace"},
 }
 

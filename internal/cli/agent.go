@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
+	"signalbox/internal/screen"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -31,16 +32,16 @@ func (a *app) agentList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(agents, func(w io.Writer) {
+			return a.Show(agents, func(w io.Writer) {
 				if len(agents) == 0 {
-					a.say("no agents yet: signalbox agent discover, then signalbox agent add")
+					a.Say("no agents yet: signalbox agent discover, then signalbox agent add")
 					return
 				}
 				var rows [][]string
 				for _, g := range agents {
-					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), oneLine(g.Config.Executable+" "+strings.Join(g.Config.Args, " "), 60)})
+					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), screen.OneLine(g.Config.Executable+" "+strings.Join(g.Config.Args, " "), 60)})
 				}
-				a.rows(w, []string{"agent", "route", "state", "inspected", "command"}, rows)
+				a.Rows(w, []string{"agent", "route", "state", "inspected", "command"}, rows)
 			})
 		}),
 	}
@@ -66,7 +67,7 @@ func inspected(g coord.Agent) string {
 	if g.Inspection == nil {
 		return "never"
 	}
-	return ago(g.Inspection.At.Wall)
+	return screen.Ago(g.Inspection.At.Wall)
 }
 
 func (a *app) agentShow() *cobra.Command {
@@ -77,17 +78,17 @@ func (a *app) agentShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(g, func(w io.Writer) { a.agent(w, g) })
+			return a.Show(g, func(w io.Writer) { a.agent(w, g) })
 		}),
 	}
 }
 
 func (a *app) agent(w io.Writer, g coord.Agent) {
-	st := a.styles(a.tty)
-	fmt.Fprintf(w, "%s  %s, %s on %s, revision %d: %s\n", st.bold.Render(string(g.ID)), clean(g.Name), g.Route, g.Host, g.Revision, usable(g))
-	fmt.Fprintf(w, "  %s\n", clean(g.Config.Executable+" "+strings.Join(g.Config.Args, " ")))
+	st := a.Styles(a.TTY)
+	fmt.Fprintf(w, "%s  %s, %s on %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), screen.Clean(g.Name), g.Route, g.Host, g.Revision, usable(g))
+	fmt.Fprintf(w, "  %s\n", screen.Clean(g.Config.Executable+" "+strings.Join(g.Config.Args, " ")))
 	for _, name := range sorted(g.Config.Env) {
-		fmt.Fprintf(w, "  %s=%s\n", name, clean(g.Config.Env[name]))
+		fmt.Fprintf(w, "  %s=%s\n", name, screen.Clean(g.Config.Env[name]))
 	}
 	for _, name := range sorted(g.Config.EnvFromEnv) {
 		fmt.Fprintf(w, "  %s from $%s\n", name, g.Config.EnvFromEnv[name])
@@ -100,37 +101,37 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 		fmt.Fprintf(w, "  never inspected: signalbox agent inspect %s\n", g.ID)
 		return
 	}
-	fmt.Fprintf(w, "  inspected %s", ago(i.At.Wall))
+	fmt.Fprintf(w, "  inspected %s", screen.Ago(i.At.Wall))
 	if i.Revision != g.Revision {
 		fmt.Fprintf(w, " at revision %d, which is not the present one", i.Revision)
 	}
 	fmt.Fprintln(w)
 	if i.Problem != "" {
-		fmt.Fprintf(w, "  %s %s\n", st.bad.Render("✖"), clean(i.Problem))
+		fmt.Fprintf(w, "  %s %s\n", st.Bad.Render("✖"), screen.Clean(i.Problem))
 	}
 	if i.Identity.Version != "" {
-		fmt.Fprintf(w, "  version %s, as it says\n", clean(i.Identity.Version))
+		fmt.Fprintf(w, "  version %s, as it says\n", screen.Clean(i.Identity.Version))
 	}
 	for _, f := range i.Identity.Files {
-		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, clean(f.Path), size(f.Size), short(f.SHA256))
+		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, screen.Clean(f.Path), screen.Size(f.Size), screen.Short(f.SHA256))
 	}
-	fmt.Fprintf(w, "  may be asked for: %s\n", operations(i.Operations))
+	fmt.Fprintf(w, "  may be asked for: %s\n", screen.Operations(i.Operations))
 	for _, k := range i.Capabilities {
-		sign := st.good.Render("✔")
+		sign := st.Good.Render("✔")
 		if !k.Has {
-			sign = st.dim.Render("–")
+			sign = st.Dim.Render("–")
 		}
 		detail := ""
 		if k.Detail != "" {
-			detail = ": " + clean(k.Detail)
+			detail = ": " + screen.Clean(k.Detail)
 		}
-		fmt.Fprintf(w, "  %s %s (%s)%s\n", sign, clean(k.Name), k.Evidence, detail)
+		fmt.Fprintf(w, "  %s %s (%s)%s\n", sign, screen.Clean(k.Name), k.Evidence, detail)
 	}
 	if i.Auth == coord.AuthRequired {
-		fmt.Fprintf(w, "  login needed: %s\n", clean(i.AuthHint))
+		fmt.Fprintf(w, "  login needed: %s\n", screen.Clean(i.AuthHint))
 	}
 	for _, warning := range i.Warnings {
-		fmt.Fprintf(w, "  %s %s\n", st.busy.Render("!"), clean(warning))
+		fmt.Fprintf(w, "  %s %s\n", st.Busy.Render("!"), screen.Clean(warning))
 	}
 }
 
@@ -151,18 +152,18 @@ func (a *app) agentDiscover() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(found, func(w io.Writer) {
+			return a.Show(found, func(w io.Writer) {
 				if len(found) == 0 {
-					a.say("no known agent is on the PATH; signalbox agent add registers any ACP agent by its path")
+					a.Say("no known agent is on the PATH; signalbox agent add registers any ACP agent by its path")
 					return
 				}
 				for _, s := range found {
-					fmt.Fprintf(w, "%s  %s\n", clean(s.Title), clean(s.Executable))
+					fmt.Fprintf(w, "%s  %s\n", screen.Clean(s.Title), screen.Clean(s.Executable))
 					if s.Config != nil {
 						fmt.Fprintf(w, "  signalbox agent add %s --preset %s\n", s.Preset, s.Preset)
 					}
 					if s.Note != "" {
-						fmt.Fprintf(w, "  %s\n", clean(s.Note))
+						fmt.Fprintf(w, "  %s\n", screen.Clean(s.Note))
 					}
 				}
 			})
@@ -234,7 +235,7 @@ on the PATH are stored by their absolute path.`,
 				}
 				at := slices.IndexFunc(found, func(s directory.Suggestion) bool { return s.Preset == f.preset && s.Config != nil })
 				if at < 0 {
-					return coord.Errorf(coord.NotFound, "the preset %s was not found on this machine: see signalbox agent discover", oneLine(f.preset, 40))
+					return coord.Errorf(coord.NotFound, "the preset %s was not found on this machine: see signalbox agent discover", screen.OneLine(f.preset, 40))
 				}
 				cfg = *found[at].Config
 			}
@@ -266,7 +267,7 @@ func absolute(program string) (string, error) {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return "", coord.Errorf(coord.Invalid, "the program %s was not found: give its path", oneLine(program, 80))
+		return "", coord.Errorf(coord.Invalid, "the program %s was not found: give its path", screen.OneLine(program, 80))
 	}
 	return found, nil
 }
@@ -317,12 +318,12 @@ func (a *app) agentInspect() *cobra.Command {
 }
 
 func (a *app) inspect(ctx context.Context, c *client.Client, id string) error {
-	a.say("inspecting %s …", oneLine(id, 64))
+	a.Say("inspecting %s …", screen.OneLine(id, 64))
 	g, err := c.InspectAgent(ctx, id)
 	if err != nil {
 		return err
 	}
-	return a.show(g, func(w io.Writer) { a.agent(w, g) })
+	return a.Show(g, func(w io.Writer) { a.agent(w, g) })
 }
 
 func (a *app) agentEnable(on bool) *cobra.Command {
@@ -337,7 +338,7 @@ func (a *app) agentEnable(on bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(g, func(w io.Writer) { fmt.Fprintf(w, "%s is %sd\n", g.ID, use) })
+			return a.Show(g, func(w io.Writer) { fmt.Fprintf(w, "%s is %sd\n", g.ID, use) })
 		}),
 	}
 }
@@ -349,7 +350,7 @@ func (a *app) agentRemove() *cobra.Command {
 			if err := c.RemoveAgent(ctx, args[0]); err != nil {
 				return err
 			}
-			a.say("%s was removed", args[0])
+			a.Say("%s was removed", args[0])
 			return nil
 		}),
 	}
@@ -367,14 +368,14 @@ func (a *app) agentImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(found, func(w io.Writer) {
+			return a.Show(found, func(w io.Writer) {
 				for _, p := range found {
-					fmt.Fprintf(w, "%s  %s\n", clean(p.Name), clean(p.Title))
+					fmt.Fprintf(w, "%s  %s\n", screen.Clean(p.Name), screen.Clean(p.Title))
 					if len(p.Commands) > 0 {
-						fmt.Fprintf(w, "  %s %s\n", clean(strings.Join(p.Commands, " or ")), clean(strings.Join(p.Config.Args, " ")))
+						fmt.Fprintf(w, "  %s %s\n", screen.Clean(strings.Join(p.Commands, " or ")), screen.Clean(strings.Join(p.Config.Args, " ")))
 					}
 					if p.Note != "" {
-						fmt.Fprint(w, indent(wrap(clean(p.Note), a.width-4), "  "))
+						fmt.Fprint(w, screen.Indent(screen.Wrap(screen.Clean(p.Note), a.Width-4), "  "))
 					}
 				}
 			})
@@ -395,7 +396,7 @@ func (a *app) completeAgents(cmd *cobra.Command, _ []string, _ string) ([]string
 	}
 	var out []string
 	for _, g := range agents {
-		out = append(out, string(g.ID)+"\t"+oneLine(g.Name, 40))
+		out = append(out, string(g.ID)+"\t"+screen.OneLine(g.Name, 40))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/screen"
 	"signalbox/internal/synthesis"
 )
 
@@ -24,20 +24,20 @@ func (a *app) inboxCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(in, func(w io.Writer) {
+			return a.Show(in, func(w io.Writer) {
 				if in.Count.Drafts+in.Count.Requests+in.Count.Unknowns == 0 {
 					fmt.Fprintln(w, "nothing waits for you")
 					return
 				}
 				for _, r := range in.Requests {
-					a.request(w, r)
+					a.Request(w, r)
 					fmt.Fprintf(w, "     signalbox request approve r%d | deny r%d\n", r.Number, r.Number)
 				}
 				for _, t := range in.Unknowns {
-					fmt.Fprintf(w, "%s  %s\n     signalbox attempt show %s\n", a.styles(a.tty).mark("unknown"), clean(t.Reason), t.ID)
+					fmt.Fprintf(w, "%s  %s\n     signalbox attempt show %s\n", a.Styles(a.TTY).Mark("unknown"), screen.Clean(t.Reason), t.ID)
 				}
 				for _, j := range in.Drafts {
-					fmt.Fprintf(w, "%s  job %d: %s\n     signalbox job run %d\n", a.styles(a.tty).mark("draft"), j.Number, oneLine(j.Title, 60), j.Number)
+					fmt.Fprintf(w, "%s  job %d: %s\n     signalbox job run %d\n", a.Styles(a.TTY).Mark("draft"), j.Number, screen.OneLine(j.Title, 60), j.Number)
 				}
 			})
 		}),
@@ -71,13 +71,12 @@ func (a *app) requestList() *cobra.Command {
 				}
 				list = in.Requests
 			}
-			return a.show(list, func(w io.Writer) {
+			return a.Show(list, func(w io.Writer) {
 				var rows [][]string
-				st := a.styles(a.tty)
 				for _, r := range list {
-					rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), st.mark(string(r.Decision)), string(r.Delivery), string(r.Agent), r.Key, ago(r.Opened.Wall), oneLine(r.Content.Title, 50)})
+					rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), a.State(string(r.Decision)), string(r.Delivery), string(r.Agent), r.Key, screen.Ago(r.Opened.Wall), screen.OneLine(r.Content.Title, coord.MaxTitle)})
 				}
-				a.rows(w, []string{"request", "decision", "answer", "agent", "task", "asked", "for"}, rows)
+				a.Rows(w, []string{"request", "decision", "answer", "agent", "task", "asked", "for"}, rows)
 			})
 		}),
 	}
@@ -93,7 +92,7 @@ func (a *app) requestShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(r, func(w io.Writer) { a.request(w, r) })
+			return a.Show(r, func(w io.Writer) { a.Request(w, r) })
 		}),
 	}
 }
@@ -112,13 +111,13 @@ that nothing is decided unseen.`,
 				if err != nil {
 					return err
 				}
-				if on != coord.DecisionDeny && !a.asks {
+				if on != coord.DecisionDeny && !a.Asks {
 					return coord.Errorf(coord.Invalid, "off a terminal name what you looked at: --digest %s", r.Digest)
 				}
-				if a.asks {
-					a.request(a.Err, r)
-					if yes, err := a.ask(use + "?"); err != nil || !yes {
-						return errors.Join(err, exitCode(exitNeeded))
+				if a.Asks {
+					a.Request(a.Err, r)
+					if yes, err := a.Ask(ctx, use+" it?"); err != nil || !yes {
+						return declined(err)
 					}
 				}
 				d.Digest = r.Digest
@@ -127,7 +126,7 @@ that nothing is decided unseen.`,
 			if err != nil {
 				return err
 			}
-			return a.show(r, func(w io.Writer) { fmt.Fprintf(w, "r%d is %s\n", r.Number, r.Decision) })
+			return a.Show(r, func(w io.Writer) { fmt.Fprintf(w, "r%d is %s\n", r.Number, r.Decision) })
 		}),
 	}
 	c.Flags().StringVar(&d.Digest, "digest", "", "digest of the request as you saw it")
@@ -153,7 +152,7 @@ func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]stri
 	}
 	var out []string
 	for _, r := range in.Requests {
-		out = append(out, fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, oneLine(r.Content.Title, 40)))
+		out = append(out, fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, screen.OneLine(r.Content.Title, 40)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
@@ -175,23 +174,23 @@ func (a *app) attemptShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(e, func(w io.Writer) { a.explain(w, e) })
+			return a.Show(e, func(w io.Writer) { a.explain(w, e) })
 		}),
 	}
 }
 
 func (a *app) explain(w io.Writer, e synthesis.Explanation) {
-	st := a.styles(a.tty)
+	st := a.Styles(a.TTY)
 	t := e.Attempt
-	fmt.Fprintf(w, "%s  %s  task %s, attempt %d, agent %s\n", st.bold.Render(string(t.ID)), st.mark(string(t.State)), t.Key, t.Number, t.Agent)
-	fmt.Fprint(w, indent(wrap(clean(e.Why), a.width-4), "  "))
+	fmt.Fprintf(w, "%s  %s  task %s, attempt %d, agent %s\n", st.Bold.Render(string(t.ID)), st.Mark(string(t.State)), t.Key, t.Number, t.Agent)
+	fmt.Fprint(w, screen.Indent(screen.Wrap(screen.Clean(e.Why), a.Width-4), "  "))
 	section := func(title string, lines []string) {
 		if len(lines) == 0 {
 			return
 		}
-		fmt.Fprintf(w, "\n%s\n", st.bold.Render(title))
+		fmt.Fprintf(w, "\n%s\n", st.Bold.Render(title))
 		for _, l := range lines {
-			fmt.Fprint(w, "  - "+strings.TrimPrefix(indent(wrap(clean(l), a.width-6), "    "), "    "))
+			fmt.Fprint(w, "  - "+strings.TrimPrefix(screen.Indent(screen.Wrap(screen.Clean(l), a.Width-6), "    "), "    "))
 		}
 	}
 	section("Known", e.Known)
@@ -209,13 +208,13 @@ func (a *app) attemptOutput() *cobra.Command {
 		Use: "output ATTEMPT", Short: "Write what the agent has written so far", Args: cobra.ExactArgs(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			return c.Output(ctx, args[0], func(t coord.Text) error {
-				if a.json {
-					return a.line(t)
+				if a.JSON {
+					return a.Line(t)
 				}
 				if t.Channel != coord.ChannelMessage {
 					return nil
 				}
-				_, err := io.WriteString(a.Out, clean(t.Text))
+				_, err := io.WriteString(a.Screen, screen.Clean(t.Text))
 				return err
 			})
 		}),
@@ -233,7 +232,7 @@ func (a *app) attemptReconcile() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(e, func(w io.Writer) { a.explain(w, e) })
+			return a.Show(e, func(w io.Writer) { a.explain(w, e) })
 		}),
 	}
 }
@@ -253,21 +252,21 @@ unknown outcome, because nobody saw it.`,
 				}
 				text = string(b)
 			}
-			if a.asks {
+			if a.Asks {
 				e, err := c.Explain(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				a.explain(a.Err, e)
-				if yes, err := a.ask("\n" + short + "?"); err != nil || !yes {
-					return errors.Join(err, exitCode(exitNeeded))
+				if yes, err := a.Ask(ctx, "\n"+short+"?"); err != nil || !yes {
+					return declined(err)
 				}
 			}
 			t, err := c.Resolve(ctx, args[0], how, reason, text)
 			if err != nil {
 				return err
 			}
-			return a.show(t, func(w io.Writer) {
+			return a.Show(t, func(w io.Writer) {
 				fmt.Fprintf(w, "task %s: resolved as %s\n", t.Key, strings.ReplaceAll(string(how), "_", " "))
 			})
 		}),
@@ -294,19 +293,19 @@ func (a *app) doctorCommand() *cobra.Command {
 					return err
 				}
 				for _, f := range mended {
-					a.say("mended: %s: %s", clean(f.Subject), clean(f.Explanation))
+					a.Say("mended: %s: %s", screen.Clean(f.Subject), screen.Clean(f.Explanation))
 				}
 			}
 			found, err := c.Check(ctx)
 			if err != nil {
 				return err
 			}
-			if err := a.show(found, func(w io.Writer) {
+			if err := a.Show(found, func(w io.Writer) {
 				if len(found) == 0 {
 					fmt.Fprintln(w, "✔ everything is in order")
 				}
 				for _, f := range found {
-					fmt.Fprintf(w, "%s %s: %s\n  %s\n", f.Severity, clean(f.Subject), clean(f.Explanation), clean(f.Remedy))
+					fmt.Fprintf(w, "%s %s: %s\n  %s\n", f.Severity, screen.Clean(f.Subject), screen.Clean(f.Explanation), screen.Clean(f.Remedy))
 				}
 			}); err != nil {
 				return err
@@ -334,9 +333,9 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(t, func(w io.Writer) {
+			return a.Show(t, func(w io.Writer) {
 				fmt.Fprintln(w, t.Token)
-				a.say("this is shown once; it is %s with the role %s", t.ID, t.Role)
+				a.Say("this is shown once; it is %s with the role %s", t.ID, t.Role)
 			})
 		}),
 	}
@@ -350,12 +349,12 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(tokens, func(w io.Writer) {
+			return a.Show(tokens, func(w io.Writer) {
 				var rows [][]string
 				for _, t := range tokens {
-					rows = append(rows, []string{string(t.ID), t.Kind, string(t.Role), ago(t.Made.Wall), oneLine(t.Name, 40)})
+					rows = append(rows, []string{string(t.ID), t.Kind, string(t.Role), screen.Ago(t.Made.Wall), screen.OneLine(t.Name, 40)})
 				}
-				a.rows(w, []string{"id", "kind", "role", "made", "name"}, rows)
+				a.Rows(w, []string{"id", "kind", "role", "made", "name"}, rows)
 			})
 		}),
 	}, &cobra.Command{
@@ -364,7 +363,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err := c.RevokeToken(ctx, args[0]); err != nil {
 				return err
 			}
-			a.say("%s is revoked", oneLine(args[0], 40))
+			a.Say("%s is revoked", screen.OneLine(args[0], 40))
 			return nil
 		}),
 	})

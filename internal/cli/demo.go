@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"signalbox/internal/daemon"
 	"signalbox/internal/demo"
 	"signalbox/internal/modelserver"
+	"signalbox/internal/screen"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -54,12 +56,12 @@ const modelKey = "DEMO_MODEL_API_KEY"
 
 func (s *show) title(format string, args ...any) {
 	s.step++
-	st := s.styles(isTerminal(s.Err))
-	s.say("\n%s %s", st.bold.Render(fmt.Sprintf("%d.", s.step)), st.bold.Render(fmt.Sprintf(format, args...)))
+	st := s.Styles(screen.IsTerminal(s.Err))
+	s.Say("\n%s %s", st.Bold.Render(fmt.Sprintf("%d.", s.step)), st.Bold.Render(fmt.Sprintf(format, args...)))
 }
 
 func (s *show) run(ctx context.Context) (err error) {
-	if s.ask && !s.asks {
+	if s.ask && !s.Asks {
 		return coord.Errorf(coord.Invalid, "--ask needs a terminal")
 	}
 	s.title("A data directory")
@@ -71,7 +73,7 @@ func (s *show) run(ctx context.Context) (err error) {
 	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
 		return err
 	}
-	s.say("   %s, removed at the end", s.dir)
+	s.Say("   %s, removed at the end", s.dir)
 
 	s.title("A model server on loopback (scripted: the same question gets the same answer)")
 	model, err := s.model(ctx)
@@ -79,7 +81,7 @@ func (s *show) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer model.close()
-	s.say("   %s", model.url)
+	s.Say("   %s", model.url)
 
 	s.title("Signalbox: a front door and a worker behind it")
 	serving, stop := context.WithCancelCause(ctx)
@@ -110,17 +112,38 @@ func (s *show) run(ctx context.Context) (err error) {
 		return context.Cause(ctx)
 	}
 	defer s.client.Close()
-	s.say("   ready at %s; this demo is its operator", place.URL)
+	s.Say("   ready at %s; this demo is its operator", place.URL)
 	if err := s.play(ctx, model.url); err != nil {
 		return err
 	}
+	s.title("Look further")
 	if !s.keep {
-		s.say("\nThat was all of it. signalbox demo --keep leaves it running, so that you can look around.")
-		return nil
+		s.Say("   With signalbox demo --keep it runs on, for the commands to look further:")
+	} else {
+		s.Say("   It runs until you press Ctrl-C. In another terminal:\n\n   export SIGNALBOX_DATA=%s%s", s.dir, alias())
 	}
-	s.say("\nIt is running until you press Ctrl-C. In another terminal:\n\n  export SIGNALBOX_DATA=%s\n  signalbox inbox\n  signalbox run --agent %s \"Say something\"", s.dir, demo.Reader)
-	<-ctx.Done()
+	s.Say(`
+   signalbox job show 1               the plan as approved, and by whom
+   signalbox request show r1          what was asked, decided, and delivered
+   signalbox attempt show 1/signals   what is known of it, and how
+   signalbox job export 1             all evidence; signalbox verify checks it
+   signalbox run --agent %s "Say something"`, demo.Reader)
+	if s.keep {
+		<-ctx.Done()
+	}
 	return nil
+}
+
+// alias tells the shell what signalbox is, where it is not on the PATH.
+func alias() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if found, err := exec.LookPath("signalbox"); err == nil && found == self {
+		return ""
+	}
+	return "\n   alias signalbox=" + self
 }
 
 // login makes the demo the operator, and with --keep the command line, too.
@@ -138,7 +161,7 @@ func (s *show) login(ctx context.Context, place daemon.Place, link daemon.Link) 
 			return err
 		}
 	}
-	s.client, err = client.New(client.Options{URL: place.URL, Token: paired.Token, Terminal: s.asks})
+	s.client, err = client.New(client.Options{URL: place.URL, Token: paired.Token, Terminal: s.Asks})
 	return err
 }
 
@@ -156,15 +179,15 @@ func (s *show) play(ctx context.Context, modelURL string) error {
 	if j, err = s.client.Freeze(ctx, itoa(j.Number)); err != nil {
 		return err
 	}
-	s.review(s.Err, j)
+	s.Review(s.Err, j)
 	s.title("You review it; what runs is exactly what was shown")
 	if s.ask {
-		yes, err := s.app.ask("run it?")
+		yes, err := s.Ask(ctx, "run it?")
 		if err != nil || !yes {
-			return err
+			return declined(err)
 		}
 	} else {
-		s.say("   (the demo says y)")
+		s.Say("   (the demo says y)")
 	}
 	cursor, err := s.client.Now(ctx)
 	if err != nil {
@@ -174,14 +197,13 @@ func (s *show) play(ctx context.Context, modelURL string) error {
 		return err
 	}
 	s.title("It runs; what the agents write is shown once it is on the disk")
-	watched := *s.app
-	watched.screen = &screen{in: s.in, out: s.err, err: s.err, tty: s.tty, asks: s.ask, width: s.width}
-	watched.Out = s.Err
-	if !s.ask {
-		stop := s.decide(ctx)
-		defer stop()
+	aside := *s.app
+	aside.Screen = s.Aside()
+	f := &following{app: &aside, client: s.client, job: j, through: true}
+	if f.operator = f.ask; !s.ask {
+		f.operator = s.decide(f)
 	}
-	if err := watched.follow(ctx, s.client, j, cursor, true); err != nil {
+	if err := f.run(ctx, cursor); err != nil {
 		return err
 	}
 	s.title("The result: every statement has an author, and is a claim, not a proof")
@@ -189,15 +211,7 @@ func (s *show) play(ctx context.Context, modelURL string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.app.show(r, func(w io.Writer) { s.result(w, r) }); err != nil {
-		return err
-	}
-	s.title("Look further")
-	s.say(`   signalbox job show %d           the plan as approved, and by whom
-   signalbox request list --all   what was asked, what was decided, whether it arrived
-   signalbox attempt show %d/signals
-   signalbox job export %d         all evidence in one archive; signalbox verify checks it`, j.Number, j.Number, j.Number)
-	return nil
+	return s.Show(r, func(w io.Writer) { s.Result(w, r) })
 }
 
 // register makes the two agents known.
@@ -225,41 +239,22 @@ func (s *show) register(ctx context.Context, modelURL string) error {
 		if err != nil {
 			return err
 		}
-		s.agent(s.Err, found)
+		s.Say("   %-8s %s: usable for %s, program sha256 %s", g.id, g.cfg.Name, screen.Operations(found.Inspection.Operations), screen.Short(found.Inspection.Identity.Files[0].SHA256))
 	}
 	return nil
 }
 
-// decide plays the operator: it looks for what waits, and approves it as it was
-// shown. The function ends it.
-func (s *show) decide(ctx context.Context) func() {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		cursor := "0"
-		err := s.client.Follow(ctx, client.Filter{After: cursor, Kinds: []coord.EventKind{coord.RequestChanged}}, func(e coord.Event) error {
-			r, err := s.client.Request(ctx, string(e.Request))
-			if err != nil || r.Decision != coord.DecisionOpen {
-				return err
-			}
-			// A person would read first.
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(700 * time.Millisecond):
-			}
-			s.say("   (the demo, as the operator, allows r%d once)", r.Number)
-			_, err = s.client.Decide(ctx, string(r.ID), approval.Decision{Decision: coord.DecisionApprove, Digest: r.Digest, Reason: "the demo plays the operator"})
-			return err
-		})
-		if err != nil && !errors.Is(err, errDone) {
-			s.say("   the demo could not decide: %v", err)
+// decide plays the operator: it approves what is asked as it was shown.
+func (s *show) decide(f *following) func(context.Context, coord.Request) error {
+	return func(ctx context.Context, r coord.Request) error {
+		// A person would read first.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(700 * time.Millisecond):
 		}
-	}()
-	return func() {
-		cancel(errDone)
-		<-done
+		s.Say("   (the demo, as the operator, allows it once)")
+		return f.decide(ctx, r, approval.Decision{Decision: coord.DecisionApprove, Digest: r.Digest, Reason: "the demo plays the operator"})
 	}
 }
 

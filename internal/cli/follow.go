@@ -3,43 +3,114 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/screen"
 )
 
 // following is one job as it is followed on a screen.
 type following struct {
 	*app
 	client  *client.Client
-	ctx     context.Context
 	job     coord.Job
-	keys    map[coord.TaskID]string
 	through bool
+	// operator puts an open request before whoever decides it. Its error ends
+	// the following.
+	operator func(ctx context.Context, r coord.Request) error
+
+	keys map[coord.TaskID]string
 	// lines holds what each task has written of its present line.
-	lines map[string]*strings.Builder
+	lines map[string]string
 	asked map[coord.RequestID]bool
 }
 
+// errDone ends a stream of events whose job is over.
+var errDone = errors.New("done")
+
+// over reports whether nothing more happens to a job by itself.
+func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
+
+// run follows from a cursor on. It gives the job's exit code.
+func (f *following) run(ctx context.Context, cursor string) error {
+	f.keys, f.lines, f.asked = map[coord.TaskID]string{}, map[string]string{}, map[coord.RequestID]bool{}
+	tasks, err := f.client.Tasks(ctx, string(f.job.ID))
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		f.keys[t.ID] = t.Key
+	}
+	err = f.catchUp(ctx)
+	if err == nil {
+		err = f.client.Follow(ctx, client.Filter{Job: string(f.job.ID), After: cursor}, func(e coord.Event) error { return f.event(ctx, e) })
+	}
+	if errors.Is(err, errDone) {
+		err = jobExit(f.job.State)
+	}
+	var code exitCode
+	if err != nil && !errors.As(err, &code) {
+		if errors.Is(err, errInterrupted) {
+			_ = f.flush() // the interrupt is what is told
+			f.Say("job %d runs on; stop it with signalbox job cancel %d", f.job.Number, f.job.Number)
+		}
+		return err
+	}
+	if ferr := f.flush(); ferr != nil {
+		return ferr
+	}
+	if f.JSON {
+		r, rerr := f.client.Result(ctx, string(f.job.ID))
+		if rerr == nil {
+			rerr = f.Document(r)
+		}
+		if rerr != nil {
+			return rerr
+		}
+	}
+	f.end()
+	return err
+}
+
+// end says how a job ended and where to look further.
+func (f *following) end() {
+	n := f.job.Number
+	f.Say("%s  job %d", f.Styles(screen.IsTerminal(f.Err)).Mark(string(f.job.State)), n)
+	switch f.job.State {
+	case coord.JobAttention:
+		f.Say("the outcome of a task is not known: signalbox inbox")
+	case coord.JobCompleted, coord.JobFailed, coord.JobCancelled:
+		f.Say("what was said, and by whom: signalbox job result %d", n)
+	case coord.JobDraft:
+		f.Say("it was not approved yet: signalbox job run %d", n)
+	case coord.JobRunning:
+		f.Say("it waits for you: signalbox inbox")
+	}
+}
+
 // catchUp looks at what happened before the stream begins.
-func (f *following) catchUp() error {
+func (f *following) catchUp(ctx context.Context) error {
 	if over(f.job.State) {
 		return errDone
 	}
 	if f.job.State == coord.JobAttention && !f.through {
 		return errDone
 	}
-	in, err := f.client.Inbox(f.ctx)
+	in, err := f.client.Inbox(ctx)
 	if err != nil {
 		return err
 	}
 	for _, r := range in.Requests {
 		if r.Job == f.job.ID {
-			if err := f.needed(r.ID); err != nil {
+			if err := f.needed(ctx, r.ID); err != nil {
 				return err
 			}
 		}
@@ -48,7 +119,7 @@ func (f *following) catchUp() error {
 }
 
 // event writes one event.
-func (f *following) event(e coord.Event) error {
+func (f *following) event(ctx context.Context, e coord.Event) error {
 	switch e.Kind {
 	case coord.AttemptText:
 		var t coord.Text
@@ -66,7 +137,9 @@ func (f *following) event(e coord.Event) error {
 			return err
 		}
 		f.keys[e.Task] = t.Key
-		f.flushTask(t.Key)
+		if err := f.flushTask(t.Key); err != nil {
+			return err
+		}
 		f.task(t.Key, t.State, t.Reason)
 	case coord.RequestChanged:
 		var r struct {
@@ -76,7 +149,7 @@ func (f *following) event(e coord.Event) error {
 			return err
 		}
 		if r.Decision == coord.DecisionOpen {
-			return f.needed(e.Request)
+			return f.needed(ctx, e.Request)
 		}
 	case coord.JobChanged:
 		var j struct {
@@ -94,119 +167,166 @@ func (f *following) event(e coord.Event) error {
 	return nil
 }
 
-// text writes what an agent wrote: as it comes where there is one task, else
-// whole lines with the task's key before each.
+// text writes what an agent wrote: as it comes where there is one task, else in
+// lines with the task's key before each.
 func (f *following) text(key string, t coord.Text) error {
-	if f.json || t.Channel != coord.ChannelMessage {
+	if f.JSON || t.Channel != coord.ChannelMessage {
 		return nil
 	}
-	text := clean(t.Text)
-	if len(f.keys) < 2 {
-		_, err := io.WriteString(f.Out, text)
-		f.line(key).WriteString(text[strings.LastIndexByte(text, '\n')+1:])
-		if strings.HasSuffix(text, "\n") {
-			f.line(key).Reset()
-		}
+	f.lines[key] += screen.Clean(t.Text)
+	if f.alone() {
+		text := f.lines[key]
+		f.lines[key] = text[strings.LastIndexByte(text, '\n')+1:]
+		_, err := io.WriteString(f.Screen, screen.Clean(t.Text))
 		return err
 	}
-	b := f.line(key)
-	b.WriteString(text)
 	for {
-		line, rest, found := strings.Cut(b.String(), "\n")
-		if !found {
+		n := due(f.lines[key], min(f.Width, liveWidth)-len(key)-len(" │ "))
+		if n == 0 {
 			return nil
 		}
-		if _, err := fmt.Fprintf(f.Out, "%s │ %s\n", key, line); err != nil {
+		line, rest := f.lines[key][:n], f.lines[key][n:]
+		f.lines[key] = strings.TrimPrefix(rest, " ")
+		if err := f.live(key, line); err != nil {
 			return err
 		}
-		b.Reset()
-		b.WriteString(rest)
 	}
 }
 
-func (f *following) line(key string) *strings.Builder {
-	if f.lines[key] == nil {
-		f.lines[key] = &strings.Builder{}
+// liveWidth is the longest line of live text, in columns.
+const liveWidth = 80
+
+// due gives how many bytes of a text that is still being written make a line
+// now: up to a line break, a full line broken between words, or whole
+// sentences, so that a person reads along. 0 is none.
+func due(text string, room int) int {
+	if at := strings.IndexByte(text, '\n'); at >= 0 && utf8.RuneCountInString(text[:at]) <= room {
+		return at + 1
 	}
-	return f.lines[key]
+	if utf8.RuneCountInString(text) > room {
+		end := 0 // in bytes, of as many characters as there is room for
+		for range max(room, 1) {
+			_, size := utf8.DecodeRuneInString(text[end:])
+			end += size
+		}
+		if at := strings.LastIndexByte(text[:end+1], ' '); at > 0 {
+			return at
+		}
+		return end
+	}
+	end := 0
+	for _, stop := range []string{". ", "! ", "? "} {
+		end = max(end, strings.LastIndex(text, stop)+1)
+	}
+	return end
+}
+
+// alone reports whether the job has one task, whose text needs no name.
+func (f *following) alone() bool { return len(f.keys) < 2 }
+
+func (f *following) live(key, line string) error {
+	_, err := fmt.Fprintf(f.Screen, "%s │ %s\n", key, strings.TrimRight(line, " \n"))
+	return err
 }
 
 // flushTask ends a task's present line.
-func (f *following) flushTask(key string) {
-	b := f.lines[key]
-	if b == nil || b.Len() == 0 || f.json {
-		return
-	}
-	if len(f.keys) < 2 {
-		fmt.Fprintln(f.Out)
-	} else {
-		fmt.Fprintf(f.Out, "%s │ %s\n", key, b.String())
-	}
-	b.Reset()
-}
-
-func (f *following) flush() {
-	for key := range f.lines {
-		f.flushTask(key)
+func (f *following) flushTask(key string) error {
+	line := f.lines[key]
+	delete(f.lines, key)
+	switch {
+	case line == "":
+		return nil
+	case f.alone():
+		_, err := io.WriteString(f.Screen, "\n")
+		return err
+	default:
+		return f.live(key, line)
 	}
 }
 
+func (f *following) flush() error {
+	var err error
+	for _, key := range slices.Sorted(maps.Keys(f.lines)) {
+		err = errors.Join(err, f.flushTask(key))
+	}
+	return err
+}
+
+// task says that a task came to another state, if that tells a person
+// something: that it waits is told by its request.
 func (f *following) task(key string, state coord.TaskState, reason string) {
-	st := f.styles(isTerminal(f.Err))
-	text := st.mark(string(state)) + "  " + key
-	if reason != "" {
-		text += "  (" + clean(reason) + ")"
+	switch state {
+	case coord.TaskBlocked, coord.TaskReady, coord.TaskWaiting:
+		return
+	default:
 	}
-	f.say("%s", text)
+	text := f.Styles(screen.IsTerminal(f.Err)).Mark(string(state)) + "  " + key
+	if reason != "" {
+		text += "  (" + screen.Clean(reason) + ")"
+	}
+	f.Say("%s", text)
 }
 
-// needed puts a request before the operator: asks at a terminal, otherwise ends
-// or waits on.
-func (f *following) needed(id coord.RequestID) error {
+// needed puts a request before the operator, once.
+func (f *following) needed(ctx context.Context, id coord.RequestID) error {
 	if f.asked[id] {
 		return nil
 	}
 	f.asked[id] = true
-	r, err := f.client.Request(f.ctx, string(id))
+	r, err := f.client.Request(ctx, string(id))
 	if err != nil || r.Decision != coord.DecisionOpen {
 		return err
 	}
-	f.flush()
-	f.request(f.Err, r)
-	if !f.asks {
-		f.say("decide it: signalbox request approve r%d --digest %s, or request deny r%d", r.Number, r.Digest, r.Number)
-		if f.through {
-			return nil
-		}
-		return exitCode(exitNeeded)
+	if err := f.flush(); err != nil {
+		return err
 	}
+	f.Request(f.Err, r)
+	return f.operator(ctx, r)
+}
+
+// tell says how a request is decided where nobody can be asked.
+func (f *following) tell(_ context.Context, r coord.Request) error {
+	f.Say("     decide it: signalbox request approve r%d --digest %s\n     or: signalbox request deny r%d", r.Number, r.Digest, r.Number)
+	if f.through {
+		return nil
+	}
+	return exitCode(exitNeeded)
+}
+
+// ask lets the person at the terminal decide a request.
+func (f *following) ask(ctx context.Context, r coord.Request) error {
 	d := approval.Decision{Digest: r.Digest}
 	if r.Kind == coord.Question {
 		fmt.Fprint(f.Err, "your answer (empty to refuse): ")
-		line, err := f.readLine()
+		line, err := f.ReadLine(ctx)
 		if err != nil {
-			return err
+			return declined(err)
 		}
 		d.Decision, d.Answer = coord.DecisionAnswer, strings.TrimSpace(line)
 		if d.Answer == "" {
 			d.Decision = coord.DecisionDeny
 		}
 	} else {
-		yes, err := f.ask("allow it?")
+		yes, err := f.Ask(ctx, "allow it once?")
 		if err != nil {
-			return err
+			return declined(err)
 		}
 		if d.Decision = coord.DecisionDeny; yes {
 			d.Decision = coord.DecisionApprove
 		}
 	}
-	r, err = f.client.Decide(f.ctx, string(id), d)
+	return f.decide(ctx, r, d)
+}
+
+// decide records a decision. That someone else was first stands, and is told.
+func (f *following) decide(ctx context.Context, r coord.Request, d approval.Decision) error {
+	r, err := f.client.Decide(ctx, string(r.ID), d)
 	if coord.CodeOf(err) == coord.Conflict {
-		f.say("%v", err) // someone else was first, which stands
+		f.Say("%v", err)
 		return nil
 	}
 	if err == nil {
-		f.say("r%d is %s", r.Number, r.Decision)
+		f.Say("r%d is %s", r.Number, r.Decision)
 	}
 	return err
 }

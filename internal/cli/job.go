@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/planning"
+	"signalbox/internal/screen"
 	"signalbox/internal/synthesis"
 )
 
@@ -35,18 +36,17 @@ func (a *app) jobList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.show(jobs, func(w io.Writer) {
+			if err := a.Show(jobs, func(w io.Writer) {
 				var rows [][]string
-				st := a.styles(a.tty)
 				for _, j := range jobs {
-					rows = append(rows, []string{strconv.FormatInt(j.Number, 10), st.mark(string(j.State)), ago(j.Drafted.Wall), oneLine(j.Title, 60)})
+					rows = append(rows, []string{strconv.FormatInt(j.Number, 10), a.State(string(j.State)), screen.Ago(j.Drafted.Wall), screen.OneLine(j.Title, coord.MaxTitle)})
 				}
-				a.rows(w, []string{"job", "state", "drafted", "title"}, rows)
+				a.Rows(w, []string{"job", "state", "drafted", "title"}, rows)
 			}); err != nil {
 				return err
 			}
 			if next > 0 {
-				a.say("older ones: --before %d", next)
+				a.Say("older ones: --before %d", next)
 			}
 			return nil
 		}),
@@ -78,8 +78,8 @@ func (a *app) jobShow() *cobra.Command {
 			if v.Attempts, err = c.Attempts(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.show(v, func(w io.Writer) {
-				a.review(w, j)
+			return a.Show(v, func(w io.Writer) {
+				a.Review(w, j)
 				a.tasks(w, v)
 			})
 		}),
@@ -87,16 +87,16 @@ func (a *app) jobShow() *cobra.Command {
 }
 
 func (a *app) tasks(w io.Writer, v jobView) {
-	st := a.styles(a.tty)
-	fmt.Fprintf(w, "\n%s", st.mark(string(v.State)))
+	st := a.Styles(a.TTY)
+	fmt.Fprintf(w, "\n%s", st.Mark(string(v.State)))
 	if v.Grant != nil {
-		fmt.Fprintf(w, "  approved by %s (%s, %s) %s", v.Grant.By.Name, v.Grant.By.Door, v.Grant.By.Presence, ago(v.Grant.At.Wall))
+		fmt.Fprintf(w, "  approved by %s (%s, %s) %s", v.Grant.By.Name, v.Grant.By.Door, v.Grant.By.Presence, screen.Ago(v.Grant.At.Wall))
 	}
 	fmt.Fprintln(w)
 	for _, t := range v.Tasks {
-		fmt.Fprintf(w, "  %s  %s  %s", st.mark(string(t.State)), t.Key, t.Agent)
+		fmt.Fprintf(w, "  %s  %s  %s", st.Mark(string(t.State)), t.Key, t.Agent)
 		if t.Reason != "" {
-			fmt.Fprintf(w, "  (%s)", clean(t.Reason))
+			fmt.Fprintf(w, "  (%s)", screen.Clean(t.Reason))
 		}
 		fmt.Fprintln(w)
 	}
@@ -123,9 +123,9 @@ func (a *app) jobDraft() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(j, func(w io.Writer) {
-				a.review(w, j)
-				a.say("drafted as job %d; look at it and run it: signalbox job run %d", j.Number, j.Number)
+			return a.Show(j, func(w io.Writer) {
+				a.Review(w, j)
+				a.Say("drafted as job %d; look at it and run it: signalbox job run %d", j.Number, j.Number)
 			})
 		}),
 	}
@@ -142,8 +142,8 @@ func (a *app) jobValidate() *cobra.Command {
 			if p, err = c.Validate(ctx, p); err != nil {
 				return err
 			}
-			return a.show(p, func(w io.Writer) {
-				fmt.Fprintf(w, "the plan is valid: %d tasks in %d steps\n", len(p.Tasks), len(steps(p)))
+			return a.Show(p, func(w io.Writer) {
+				fmt.Fprintf(w, "the plan is valid: %d tasks in %d steps\n", len(p.Tasks), len(screen.Steps(p)))
 			})
 		}),
 	}
@@ -164,7 +164,7 @@ func (a *app) jobEdit() *cobra.Command {
 			if j, err = c.Revise(ctx, args[0], j.Revision, p); err != nil {
 				return err
 			}
-			return a.show(j, func(w io.Writer) { a.review(w, j) })
+			return a.Show(j, func(w io.Writer) { a.Review(w, j) })
 		}),
 	}
 }
@@ -182,13 +182,13 @@ func (a *app) jobCancel() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(t, func(w io.Writer) { fmt.Fprintf(w, "asked task %s/%s to stop; it is %s\n", job, t.Key, t.State) })
+				return a.Show(t, func(w io.Writer) { fmt.Fprintf(w, "asked task %s/%s to stop; it is %s\n", job, t.Key, t.State) })
 			}
 			j, err := c.CancelJob(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.show(j, func(w io.Writer) {
+			return a.Show(j, func(w io.Writer) {
 				fmt.Fprintf(w, "asked job %d to stop; it is %s. signalbox job wait %d tells how it ends\n", j.Number, j.State, j.Number)
 			})
 		}),
@@ -208,10 +208,10 @@ func (a *app) jobAct(use, short string, do func(*client.Client, context.Context,
 			if err != nil {
 				return err
 			}
-			return a.show(j, func(w io.Writer) {
+			return a.Show(j, func(w io.Writer) {
 				if j.State == coord.JobDraft {
-					a.review(w, j)
-					a.say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
+					a.Review(w, j)
+					a.Say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
 					return
 				}
 				fmt.Fprintf(w, "job %d is %s\n", j.Number, j.State)
@@ -232,9 +232,9 @@ func (a *app) jobContinue() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(j, func(w io.Writer) {
-				a.review(w, j)
-				a.say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
+			return a.Show(j, func(w io.Writer) {
+				a.Review(w, j)
+				a.Say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
 			})
 		}),
 	}
@@ -248,7 +248,7 @@ func (a *app) jobResult() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(r, func(w io.Writer) { a.result(w, r) })
+			return a.Show(r, func(w io.Writer) { a.Result(w, r) })
 		}),
 	}
 }
@@ -259,7 +259,7 @@ func (a *app) jobExport() *cobra.Command {
 		Use: "export JOB", Short: "Write all evidence of a job as one archive that anybody can verify", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			if output == "-" {
-				return c.Export(ctx, args[0], a.Out)
+				return c.Export(ctx, args[0], a.Screen)
 			}
 			name := output
 			if name == "" {
@@ -268,11 +268,11 @@ func (a *app) jobExport() *cobra.Command {
 			if err := write(name, func(w io.Writer) error { return c.Export(ctx, args[0], w) }); err != nil {
 				return err
 			}
-			return a.show(struct {
+			return a.Show(struct {
 				File string `json:"file"`
 			}{name}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s\n", name)
-				a.say("check it anywhere with: signalbox verify %s", name)
+				a.Say("check it anywhere with: signalbox verify %s", name)
 			})
 		}),
 	}
@@ -320,12 +320,12 @@ func (a *app) verifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.show(report, func(w io.Writer) {
+			if err := a.Show(report, func(w io.Writer) {
 				for _, fault := range report.Faults {
-					fmt.Fprintf(w, "✖ %s\n", clean(fault))
+					fmt.Fprintf(w, "✖ %s\n", screen.Clean(fault))
 				}
 				if len(report.Faults) == 0 {
-					fmt.Fprintf(w, "✔ job %d, plan %s: %d members, %s, every hash matches\n", report.Number, short(report.Digest), report.Members, size(report.Bytes))
+					fmt.Fprintf(w, "✔ job %d, plan %s: %d members, %s, every hash matches\n", report.Number, screen.Short(report.Digest), report.Members, screen.Size(report.Bytes))
 				}
 			}); err != nil {
 				return err
@@ -351,7 +351,7 @@ func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]strin
 	}
 	var out []string
 	for _, j := range jobs {
-		out = append(out, fmt.Sprintf("%d\t%s: %s", j.Number, j.State, oneLine(j.Title, 40)))
+		out = append(out, fmt.Sprintf("%d\t%s: %s", j.Number, j.State, screen.OneLine(j.Title, 40)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

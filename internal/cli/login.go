@@ -87,7 +87,7 @@ func (a *app) keep(link *url.URL, paired daemon.Paired, file, show bool) error {
 	where := "your keyring"
 	switch {
 	case show:
-		return a.screen.show(struct {
+		return a.Show(struct {
 			Token string `json:"token"`
 		}{paired.Token}, func(w io.Writer) { _, _ = io.WriteString(w, paired.Token+"\n") })
 	case file:
@@ -99,13 +99,13 @@ func (a *app) keep(link *url.URL, paired daemon.Paired, file, show bool) error {
 		if err := writeToken(where, paired.Token); err != nil {
 			return coord.Errorf(coord.Unavailable, "the token could not be written to %s: %s", where, reason(err))
 		}
-		a.say("! agents run as your user and can read this file; a keyring keeps the token from them")
+		a.Say("! agents run as your user and can read this file; a keyring keeps the token from them")
 	default:
 		if err := keyring.Set(keyringService, address, paired.Token); err != nil {
 			return coord.Errorf(coord.Unavailable, "there is no keyring here; the link is used up, so restart signalbox serve or press Enter in its terminal for a new one, and log in with --file or --show")
 		}
 	}
-	a.say("you are the operator of %s; the token is in %s", address, where)
+	a.Say("you are the operator of %s; the token is in %s", address, where)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (a *app) logoutCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if address, err := a.address(); err == nil {
 				if err := keyring.Delete(keyringService, address); err == nil {
-					a.say("the token was removed from your keyring")
+					a.Say("the token was removed from your keyring")
 				}
 			}
 			dir, err := a.dir()
@@ -182,7 +182,7 @@ func (a *app) logoutCommand() *cobra.Command {
 			err = os.Remove(filepath.Join(dir, tokenFile))
 			switch {
 			case err == nil:
-				a.say("the token file was removed")
+				a.Say("the token file was removed")
 			case !errors.Is(err, fs.ErrNotExist):
 				return coord.Errorf(coord.Unavailable, "the token file could not be removed: %s", reason(err))
 			}

@@ -10,13 +10,13 @@ import (
 	"runtime"
 	"strings"
 
-	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
 
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
+	"signalbox/internal/screen"
 )
 
 // Program is what the command line runs in.
@@ -34,24 +34,28 @@ type Program struct {
 // app is one run of the program.
 type app struct {
 	Program
-	*screen
+	*screen.Screen
 	dataDir, url string
 }
 
 // Main runs one command and gives its exit code.
 func Main(ctx context.Context, p Program, args []string) int {
-	a := &app{Program: p, screen: newScreen(p.In, p.Out, p.Err)}
+	a := &app{Program: p, Screen: screen.New(p.In, p.Out, p.Err)}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	err := fang.Execute(ctx, root, fang.WithVersion(p.Version), fang.WithErrorHandler(a.tell))
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.tell(err)
+	}
 	return codeOf(ctx, err)
 }
 
 // tell writes an error for a person: what is wrong, where, and what to do.
-func (a *app) tell(w io.Writer, _ fang.Styles, err error) {
+func (a *app) tell(err error) {
+	w := a.Err
 	var code exitCode
 	if errors.As(err, &code) {
 		return
@@ -60,19 +64,19 @@ func (a *app) tell(w io.Writer, _ fang.Styles, err error) {
 		fmt.Fprintln(w, "interrupted")
 		return
 	}
-	st := a.styles(isTerminal(a.Err))
+	st := a.Styles(screen.IsTerminal(a.Err))
 	var e *coord.Error
 	if !errors.As(err, &e) {
-		fmt.Fprintf(w, "%s %s\n", st.bad.Render("error:"), clean(err.Error()))
+		fmt.Fprintf(w, "%s %s\n", st.Bad.Render("error:"), screen.Clean(err.Error()))
 		return
 	}
-	fmt.Fprintf(w, "%s %s\n", st.bad.Render("error:"), clean(e.Message))
+	fmt.Fprintf(w, "%s %s\n", st.Bad.Render("error:"), screen.Clean(e.Message))
 	for _, f := range e.Fields {
 		place := f.Pointer
 		if place == "" {
 			place = "/"
 		}
-		fmt.Fprintf(w, "  %s  %s\n", st.bold.Render(clean(place)), clean(f.Message))
+		fmt.Fprintf(w, "  %s  %s\n", st.Bold.Render(screen.Clean(place)), screen.Clean(f.Message))
 	}
 }
 
@@ -80,31 +84,41 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "Coordinate agents that you can hold to account",
-		Long: `Signalbox keeps a directory of agents, lets work be drafted as a plan, has you
-review it, sends it at most once, asks you at every point that matters, and
-keeps the evidence.`,
-		Example: `  signalbox demo
+		Long: `Signalbox lets agents work for you and holds them to account: you approve the
+plan before it runs, you are asked at every point that matters, no work is ever
+sent twice, and what you get tells a claim from a proof.`,
+		Example: `  # see a whole job in a few seconds, without an account
+  signalbox demo
+  # run it here, and log in with the link that it prints
   signalbox serve
-  signalbox run --agent reviewer "Read the README and list what is unclear"`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+  signalbox login 'LINK'
+  # make an agent known, and give it a task
+  signalbox agent discover
+  signalbox agent add opencode --preset opencode
+  signalbox run --agent opencode "Say what this project does"`,
+		Version: a.Version, SilenceErrors: true, SilenceUsage: true,
 	}
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { a.help(root.OutOrStdout(), c) })
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.dataDir, "data", "", "data directory (default: $SIGNALBOX_DATA, or the user's state directory)")
 	flags.StringVar(&a.url, "url", "", "address of a running Signalbox (default: $SIGNALBOX_URL, or what the data directory says)")
-	flags.BoolVar(&a.json, "json", false, "write JSON: one document, or one line for each event")
-	root.AddGroup(&cobra.Group{ID: "work", Title: "Work"}, &cobra.Group{ID: "look", Title: "Look and decide"}, &cobra.Group{ID: "house", Title: "The house"})
+	flags.BoolVar(&a.JSON, "json", false, "write JSON: one document, or one line for each event")
+	root.AddGroup(&cobra.Group{ID: "work", Title: "Work"}, &cobra.Group{ID: "look", Title: "Look and decide"}, &cobra.Group{ID: "house", Title: "Keep it running"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	add("work", a.runCommand(), a.jobCommand(), a.agentCommand(), a.demoCommand())
+	cobra.EnableCommandSorting = false // the order below is that of the work
+	add("work", a.demoCommand(), a.runCommand(), a.jobCommand(), a.agentCommand())
 	add("look", a.inboxCommand(), a.requestCommand(), a.attemptCommand(), a.watchCommand(), a.verifyCommand())
-	add("house", a.serveCommand(), a.stopCommand(), a.statusCommand(), a.doctorCommand(), a.pauseCommand(), a.resumeCommand(),
-		a.loginCommand(), a.logoutCommand(), a.tokenCommand(), modelAgentCommand())
+	add("house", a.serveCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.statusCommand(), a.doctorCommand(),
+		a.pauseCommand(), a.resumeCommand(), a.stopCommand(), modelAgentCommand())
 	root.AddCommand(a.workerCommand())
+	root.SetCompletionCommandGroupID("house")
+	root.SetHelpCommand(a.helpCommand())
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	strict(root)
 	return root
 }
@@ -113,7 +127,7 @@ keeps the evidence.`,
 // shows help and succeeds on a mistyped nested command.
 func strict(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	if c.HasSubCommands() && c.HasParent() {
+	if c.HasSubCommands() {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -122,6 +136,8 @@ func strict(c *cobra.Command) {
 			message := fmt.Sprintf("%q is no command of %q", args[0], cmd.CommandPath())
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				message += "; did you mean " + strings.Join(near, " or ") + "?"
+			} else {
+				message += "; see " + cmd.CommandPath() + " --help"
 			}
 			return coord.Errorf(coord.Invalid, "%s", message)
 		}
@@ -197,7 +213,7 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Options{URL: address, Token: token, Terminal: a.asks})
+	return client.New(client.Options{URL: address, Token: token, Terminal: a.Asks})
 }
 
 // with runs do with a client.

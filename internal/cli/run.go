@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/screen"
 )
 
 // approvalFlags say how a plan is approved and followed.
@@ -30,7 +30,7 @@ func (a *app) runCommand() *cobra.Command {
 	var agent, title, workspace string
 	var deadline time.Duration
 	c := &cobra.Command{
-		Use: "run --agent AGENT \"WHAT TO DO\"", Short: "Draft one task, look at it, run it on y, and follow it", Args: cobra.ExactArgs(1),
+		Use: "run TASK", Short: "Draft one task, look at it, run it on y, and follow it", Args: cobra.ExactArgs(1),
 		Long: `Run drafts a job of one task, shows the whole plan, and runs it when you say y. It
 streams what the agent writes, puts what the agent asks before you, and ends as
 job wait does: 0 completed, 10 failed, 11 cancelled, 12 unknown, 13 you are
@@ -89,11 +89,11 @@ folders), shows it, and approves it when you say y. Off a terminal it ends with
 
 // approve shows the exact plan, asks, and runs it.
 func (a *app) approve(ctx context.Context, c *client.Client, ref string, f approvalFlags, wait bool) error {
-	a.say("looking at the agents …")
+	a.Say("looking at the agents …")
 	j, err := c.Freeze(ctx, ref)
 	if err != nil {
 		if j, jerr := c.Job(ctx, ref); jerr == nil && j.State == coord.JobDraft {
-			a.say("job %d stays a draft", j.Number)
+			a.Say("job %d stays a draft", j.Number)
 		}
 		return err
 	}
@@ -101,22 +101,22 @@ func (a *app) approve(ctx context.Context, c *client.Client, ref string, f appro
 	case f.approved != "" && f.approved == j.Frozen.Digest:
 	case f.approved != "":
 		return coord.Errorf(coord.Stale, "the plan's digest is %s, not the approved one: look at it again with signalbox job show %d", j.Frozen.Digest, j.Number)
-	case !a.asks:
-		if a.json {
-			if err := a.document(j); err != nil {
+	case !a.Asks:
+		if a.JSON {
+			if err := a.Document(j); err != nil {
 				return err
 			}
 		} else {
-			a.review(a.Err, j)
+			a.Review(a.Err, j)
 		}
-		a.say("drafted as job %d and not run, because nobody is at a terminal to say y.\nrun it: signalbox job run %d --approved %s", j.Number, j.Number, j.Frozen.Digest)
+		a.Say("drafted as job %d and not run, because nobody is at a terminal to say y.\nrun it: signalbox job run %d --approved %s", j.Number, j.Number, j.Frozen.Digest)
 		return exitCode(exitNeeded)
 	default:
-		a.review(a.Err, j)
-		yes, err := a.ask("\nrun it?")
+		a.Review(a.Err, j)
+		yes, err := a.Ask(ctx, "\nrun it?")
 		if err != nil || !yes {
-			a.say("job %d stays a draft: signalbox job run %d, or job discard %d", j.Number, j.Number, j.Number)
-			return errors.Join(err, exitCode(exitNeeded))
+			a.Say("job %d stays a draft: signalbox job run %d, or job discard %d", j.Number, j.Number, j.Number)
+			return declined(err)
 		}
 	}
 	cursor, err := c.Now(ctx)
@@ -127,11 +127,20 @@ func (a *app) approve(ctx context.Context, c *client.Client, ref string, f appro
 		return err
 	}
 	if !wait {
-		return a.show(j, func(w io.Writer) {
+		return a.Show(j, func(w io.Writer) {
 			fmt.Fprintf(w, "job %d runs; follow it: signalbox job wait %d\n", j.Number, j.Number)
 		})
 	}
 	return a.follow(ctx, c, j, cursor, f.through)
+}
+
+// declined ends a command whose question was not answered with yes. No answer
+// at all counts as no.
+func declined(err error) error {
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	return exitCode(exitNeeded)
 }
 
 func (a *app) jobWait() *cobra.Command {
@@ -169,10 +178,10 @@ func (a *app) watchCommand() *cobra.Command {
 				f.Kinds = append(f.Kinds, coord.EventKind(k))
 			}
 			return c.Follow(ctx, f, func(e coord.Event) error {
-				if a.json {
-					return a.line(e)
+				if a.JSON {
+					return a.Line(e)
 				}
-				_, err := fmt.Fprintf(a.Out, "%s  %6d  %-18s %s\n", e.At.Wall.Local().Format("15:04:05"), e.Seq, e.Kind, oneLine(string(e.Data), max(a.width-40, 40)))
+				_, err := fmt.Fprintf(a.Screen, "%s  %6d  %-18s %s\n", e.At.Wall.Local().Format("15:04:05"), e.Seq, e.Kind, screen.OneLine(string(e.Data), max(a.Width-40, 40)))
 				return err
 			})
 		}),
@@ -190,59 +199,13 @@ func (a *app) watchCommand() *cobra.Command {
 	return c
 }
 
-// over reports whether nothing more happens to a job by itself.
-func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
-
-// errDone ends a stream of events whose job is over.
-var errDone = errors.New("done")
-
 // follow writes what happens to a job until it is over, or the operator is
 // needed and cannot be asked.
 func (a *app) follow(ctx context.Context, c *client.Client, j coord.Job, cursor string, through bool) error {
-	f := &following{app: a, client: c, ctx: ctx, job: j, through: through, lines: map[string]*strings.Builder{}, asked: map[coord.RequestID]bool{}}
-	tasks, err := c.Tasks(ctx, string(j.ID))
-	if err != nil {
-		return err
+	f := &following{app: a, client: c, job: j, through: through}
+	f.operator = f.ask
+	if !a.Asks {
+		f.operator = f.tell
 	}
-	f.keys = map[coord.TaskID]string{}
-	for _, t := range tasks {
-		f.keys[t.ID] = t.Key
-	}
-	err = f.catchUp()
-	if err == nil {
-		err = c.Follow(ctx, client.Filter{Job: string(j.ID), After: cursor}, f.event)
-	}
-	f.flush()
-	switch {
-	case errors.Is(err, errDone):
-	case errors.Is(err, errInterrupted):
-		a.say("\njob %d runs on; stop it with signalbox job cancel %d", j.Number, j.Number)
-		return err
-	default:
-		return err
-	}
-	if a.json {
-		r, err := c.Result(ctx, string(j.ID))
-		if err != nil {
-			return err
-		}
-		if err := a.document(r); err != nil {
-			return err
-		}
-	}
-	a.end(f.job)
-	return jobExit(f.job.State)
-}
-
-// end says how a job ended and where to look further.
-func (a *app) end(j coord.Job) {
-	st := a.styles(isTerminal(a.Err))
-	a.say("%s  job %d", st.mark(string(j.State)), j.Number)
-	switch j.State {
-	case coord.JobAttention:
-		a.say("the outcome of a task is not known: signalbox inbox")
-	case coord.JobCompleted, coord.JobFailed, coord.JobCancelled:
-		a.say("signalbox job result %d shows what was said, by whom", j.Number)
-	case coord.JobDraft, coord.JobRunning:
-	}
+	return f.run(ctx, cursor)
 }

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
+	"signalbox/internal/screen"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -80,7 +81,7 @@ func (a *app) serve(ctx context.Context, dir, listen, config string) error {
 			}{place.URL, link.URL, dir}
 			// Who started serve reads this line; that it cannot be written is no
 			// reason to stop.
-			_ = a.show(ready, func(w io.Writer) {
+			_ = a.Show(ready, func(w io.Writer) {
 				fmt.Fprintf(w, "Signalbox is ready at %s, its data is in %s\n\n", place.URL, dir)
 				fmt.Fprintf(w, "  become the operator (good once, for ten minutes):\n    signalbox login '%s'\n\n", link.URL)
 				fmt.Fprintf(w, "  then, for example:\n    signalbox agent discover\n    signalbox run --agent NAME \"…\"\n")
@@ -135,7 +136,7 @@ admitted, what runs may finish, and stop waits for it.`,
 			if err := c.Stop(ctx, drain); err != nil {
 				return err
 			}
-			a.say("stopping …")
+			a.Say("stopping …")
 			return waitGone(ctx, address)
 		}),
 	}
@@ -162,7 +163,7 @@ func (a *app) admission(ctx context.Context, c *client.Client, paused bool) erro
 	if err != nil {
 		return err
 	}
-	return a.show(status, func(w io.Writer) {
+	return a.Show(status, func(w io.Writer) {
 		if paused {
 			fmt.Fprintf(w, "paused: nothing more is admitted; %d tasks run on\n", status.Running+status.Waiting)
 		} else {
@@ -179,7 +180,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(status, func(w io.Writer) {
+			return a.Show(status, func(w io.Writer) {
 				state := "admits tasks"
 				switch {
 				case status.Draining:
@@ -187,7 +188,7 @@ func (a *app) statusCommand() *cobra.Command {
 				case status.Paused:
 					state = "is paused: it admits no tasks (signalbox resume)"
 				case status.LowDisk:
-					state = fmt.Sprintf("admits no tasks: less than %s of disk is free", size(coord.MinFreeSpace))
+					state = fmt.Sprintf("admits no tasks: less than %s of disk is free", screen.Size(coord.MinFreeSpace))
 				}
 				fmt.Fprintf(w, "Signalbox %s on %s %s\n", status.Version, status.Host, state)
 				fmt.Fprintf(w, "  %d jobs open: %d tasks running, %d waiting for you, %d ready, %d blocked, %d unknown\n",
@@ -204,7 +205,7 @@ func modelAgentCommand() *cobra.Command {
 	// The program runs this before the command line is built, so that it starts
 	// fast; here it stands for help and completion.
 	return &cobra.Command{
-		Use: "model-agent --base-url URL --model NAME [flags]", Short: "Be an ACP agent that relays one prompt to a model API",
+		Use: "model-agent [flags]", Short: "Be an ACP agent that relays one prompt to a model API",
 		Long: `Model-agent speaks ACP on its standard streams, takes one prompt and relays it to
 an API of the OpenAI kind. Register it as an agent; see signalbox model-agent
 --help for its flags.`,

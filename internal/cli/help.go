@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/screen"
+)
+
+// maxHelpWidth keeps lines of help short enough to read on a wide terminal.
+const maxHelpWidth = 100
+
+// helpCommand is "signalbox help job run", which some type for --help.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND…]", Short: "Show the help of a command", Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return coord.Errorf(coord.Invalid, "there is no such command; see signalbox --help")
+			}
+			return found.Help()
+		},
+	}
+}
+
+// help writes a command's help: what it does, how it is called, what is below
+// it, and its flags apart from those that every command has.
+func (a *app) help(w io.Writer, c *cobra.Command) {
+	width := min(a.Width, maxHelpWidth)
+	st := a.Styles(a.TTY)
+	about := c.Long
+	if about == "" {
+		about = c.Short + "."
+	}
+	fmt.Fprintln(w, screen.Wrap(reflow(about), width))
+	title := func(name string) { fmt.Fprintf(w, "\n%s\n", st.Bold.Render(name)) }
+	title("Usage")
+	usage := c.UseLine()
+	if c.HasAvailableSubCommands() {
+		usage = c.CommandPath() + " COMMAND [flags]"
+	}
+	fmt.Fprintf(w, "  %s\n", usage)
+	if c.HasExample() {
+		title("Examples")
+		for line := range strings.Lines(c.Example) {
+			fmt.Fprintf(w, "  %s\n", strings.TrimSpace(line))
+		}
+	}
+	sections := []*cobra.Group{{Title: "Commands"}}
+	if groups := c.Groups(); len(groups) > 0 {
+		sections = groups
+	}
+	for _, section := range sections {
+		if !c.HasAvailableSubCommands() {
+			break
+		}
+		title(section.Title)
+		for _, sub := range c.Commands() {
+			if sub.GroupID == section.ID && sub.IsAvailableCommand() {
+				pad := c.NamePadding()
+				fmt.Fprintf(w, "  %-*s %s", pad, sub.Name(), hanging(sub.Short, pad+3, width))
+			}
+		}
+	}
+	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+		title("Flags")
+		fmt.Fprint(w, flags.FlagUsagesWrapped(width))
+	}
+	title("Flags of every command")
+	fmt.Fprint(w, c.Root().PersistentFlags().FlagUsagesWrapped(width))
+}
+
+// hanging wraps text whose first line begins at column at.
+func hanging(text string, at, width int) string {
+	return strings.TrimLeft(screen.Indent(screen.Wrap(text, width-at), strings.Repeat(" ", at)), " ")
+}
+
+// reflow makes one line of each paragraph.
+func reflow(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		paragraphs[i] = strings.Join(strings.Fields(p), " ")
+	}
+	return strings.Join(paragraphs, "\n\n")
+}

@@ -1,0 +1,255 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/coord"
+)
+
+// Mark is a state's sign: shape and word tell it, colour only helps.
+func (st Styles) Mark(state string) string {
+	sign, style := "·", st.Dim
+	switch state {
+	case "completed", "approved", "answered":
+		sign, style = "✔", st.Good
+	case "running", "working", "accepted", "sending", "preparing", "ready":
+		sign, style = "▶", st.Busy
+	case "waiting", "open", "needs_attention", "draft":
+		sign, style = "■", st.Bad
+	case "unknown":
+		sign, style = "◆", st.Odd
+	case "failed", "rejected", "denied", "not_sent", "skipped", "expired":
+		sign, style = "✖", st.Bad
+	case "cancelled", "withdrawn":
+		sign, style = "○", st.Dim
+	}
+	return style.Render(sign + " " + strings.ReplaceAll(state, "_", " "))
+}
+
+// Steps groups a plan's tasks by how many tasks must come before: those of one
+// step can run together.
+func Steps(p coord.Plan) [][]coord.PlanTask {
+	depth := map[string]int{}
+	var depthOf func(t coord.PlanTask) int
+	depthOf = func(t coord.PlanTask) int {
+		if d, ok := depth[t.Key]; ok {
+			return d
+		}
+		d := 0
+		for _, need := range t.Needs {
+			if i := slices.IndexFunc(p.Tasks, func(o coord.PlanTask) bool { return o.Key == need }); i >= 0 {
+				d = max(d, depthOf(p.Tasks[i])+1)
+			}
+		}
+		depth[t.Key] = d
+		return d
+	}
+	var out [][]coord.PlanTask
+	for _, t := range p.Tasks {
+		d := depthOf(t)
+		for len(out) <= d {
+			out = append(out, nil)
+		}
+		out[d] = append(out[d], t)
+	}
+	return out
+}
+
+// on gives the styles for a stream. What is still being put together goes to
+// the data stream.
+func (s *Screen) on(w io.Writer) Styles {
+	if _, ok := w.(*strings.Builder); ok {
+		return s.Styles(s.TTY)
+	}
+	return s.Styles(IsTerminal(w))
+}
+
+// Review writes a frozen plan as one screen: what will run, who runs it, with
+// which program, and what it is not kept from.
+func (s *Screen) Review(w io.Writer, j coord.Job) {
+	st := s.on(w)
+	fmt.Fprintf(w, "%s  %s\n", st.Bold.Render(fmt.Sprintf("Job %d", j.Number)), Clean(j.Title))
+	fmt.Fprintf(w, "%s\n\n", st.Dim.Render("deadline "+j.Deadline.String()+limits(j.Limits)))
+	for i, step := range Steps(j.Plan) {
+		for n, t := range step {
+			label := "   "
+			if n == 0 {
+				label = fmt.Sprintf("%2d ", i+1)
+			}
+			fmt.Fprintf(w, "%s%s %s  %s  %s%s\n", label, track(n, len(step)), st.Bold.Render(t.Key), t.Agent, Operations(t.Operations), needs(t))
+			if t.Workspace != "" {
+				fmt.Fprintf(w, "      in %s\n", Clean(t.Workspace))
+			}
+			for _, in := range t.Inputs {
+				fmt.Fprintf(w, "      with the result of %s by %s (sha256 %s)\n", in.Key, in.Agent, Short(in.SHA256))
+			}
+			fmt.Fprint(w, Indent(Wrap(Clean(t.Instruction), s.Width-8), "      "))
+		}
+	}
+	if j.Frozen == nil {
+		return
+	}
+	fmt.Fprintln(w)
+	seen := map[coord.AgentID]bool{}
+	for _, t := range j.Frozen.Tasks {
+		if seen[t.Agent] {
+			continue
+		}
+		seen[t.Agent] = true
+		fmt.Fprintf(w, "%s  %s, revision %d, on %s\n", st.Bold.Render(string(t.Agent)), t.Config.Route, t.Revision, t.Host)
+		fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Executable+" "+strings.Join(t.Config.Args, " "), s.Width-6)))
+		for _, f := range t.Identity.Files {
+			fmt.Fprintf(w, "      %s %s  sha256 %s\n", f.Role, filepath.Base(f.Path), Short(f.SHA256))
+		}
+	}
+	for _, warning := range together(j.Frozen.Warnings) {
+		fmt.Fprintf(w, "%s %s", st.Busy.Render("!"), strings.TrimPrefix(Indent(Wrap(Clean(warning), s.Width-2), "  "), "  "))
+	}
+	fmt.Fprintf(w, "\n%s\n", st.Dim.Render("digest "+j.Frozen.Digest))
+}
+
+// together says once what is true of several agents or tasks: a warning is
+// "agent NAME: what", and those with the same end become one.
+func together(warnings []string) []string {
+	var out []string
+	names := map[string][]string{}
+	for _, w := range warnings {
+		subject, what, ok := strings.Cut(w, ": ")
+		kind, name, named := strings.Cut(subject, " ")
+		if !ok || !named || kind != "agent" && kind != "task" {
+			out = append(out, w)
+			continue
+		}
+		key := kind + "s %s: " + what
+		if names[key] == nil {
+			out = append(out, key)
+		}
+		names[key] = append(names[key], name)
+	}
+	for i, key := range out {
+		switch n := names[key]; len(n) {
+		case 0:
+		case 1:
+			out[i] = strings.Replace(key, "s %s", " "+n[0], 1)
+		default:
+			out[i] = strings.Replace(key, "%s", strings.Join(n, ", "), 1)
+		}
+	}
+	return out
+}
+
+// track draws the line beside the tasks of one step.
+func track(n, of int) string {
+	switch {
+	case of == 1:
+		return "●─"
+	case n == 0:
+		return "●┬"
+	case n == of-1:
+		return " └"
+	default:
+		return " ├"
+	}
+}
+
+func Operations(ops []coord.Operation) string {
+	var out []string
+	for _, o := range ops {
+		out = append(out, string(o))
+	}
+	return strings.Join(out, "+")
+}
+
+func needs(t coord.PlanTask) string {
+	if len(t.Needs) == 0 {
+		return ""
+	}
+	return "  after " + strings.Join(t.Needs, ", ")
+}
+
+func limits(l coord.Limits) string {
+	if l.Tokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at most %d tokens", l.Tokens)
+}
+
+// Request writes a request whole: what is asked, by whom, the options, and the
+// three facts.
+func (s *Screen) Request(w io.Writer, r coord.Request) {
+	st := s.on(w)
+	fmt.Fprintf(w, "%s  %s  %s asks: %s\n", st.Bold.Render(fmt.Sprintf("r%d", r.Number)), st.Mark(string(r.Decision)), r.Agent, Clean(r.Content.Title))
+	fmt.Fprintf(w, "     task %s, %s, %s\n", r.Key, r.Kind, Ago(r.Opened.Wall))
+	if r.Content.Tool != "" {
+		fmt.Fprintf(w, "     tool %s\n", Clean(r.Content.Tool))
+	}
+	if r.Content.Detail != "" {
+		fmt.Fprint(w, Indent(Clean(r.Content.Detail), "     │ "))
+	}
+	if r.Content.Cut {
+		fmt.Fprintln(w, "     the content is longer than can be shown, so it can only be denied")
+	}
+	for _, o := range r.Options {
+		fmt.Fprintf(w, "     option %s: %s (%s)\n", Clean(o.ID), Clean(o.Name), strings.ReplaceAll(string(o.Kind), "_", " "))
+	}
+	if d := r.Decided; d != nil {
+		fmt.Fprintf(w, "     %s %s", r.Decision, Ago(d.At.Wall))
+		if d.By.Name != "" {
+			fmt.Fprintf(w, " by %s (%s, %s)", d.By.Name, d.By.Door, d.By.Presence)
+		}
+		if d.Reason != "" {
+			fmt.Fprintf(w, ": %s", Clean(d.Reason))
+		}
+		fmt.Fprintln(w)
+		fmt.Fprintf(w, "     answer %s", r.Delivery)
+		if r.Delivered != "" {
+			fmt.Fprintf(w, ": %s", Clean(r.Delivered))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "     %s\n", st.Dim.Render("digest "+Short(r.Digest)))
+}
+
+// Result writes a job's result with every statement attributed.
+func (s *Screen) Result(w io.Writer, r coord.Result) {
+	st := s.on(w)
+	fmt.Fprintf(w, "%s  %s  %s\n", st.Bold.Render(fmt.Sprintf("Job %d", r.Number)), st.Mark(string(r.State)), Clean(r.Title))
+	for _, t := range r.Tasks {
+		fmt.Fprintf(w, "\n%s  %s  %s", st.Bold.Render(t.Key), st.Mark(string(t.State)), t.Agent)
+		if t.Reason != "" {
+			fmt.Fprintf(w, "  (%s)", Clean(t.Reason))
+		}
+		fmt.Fprintln(w)
+		switch {
+		case t.Statement != nil:
+			by := "agent " + string(t.Statement.Agent) + " said"
+			if t.Statement.By == "operator" {
+				by = "the operator stated"
+			}
+			fmt.Fprintf(w, "  %s (%s, sha256 %s):\n", by, Size(t.Statement.Bytes), Short(t.Statement.SHA256))
+			fmt.Fprint(w, Indent(Wrap(Clean(t.Statement.Text), s.Width-6), "  │ "))
+			if t.Statement.Cut {
+				fmt.Fprintln(w, "  (cut here; the artifact has it whole, as far as it was kept)")
+			}
+		case t.Partial != "":
+			fmt.Fprintf(w, "  agent %s wrote, without coming to an end:\n", t.Agent)
+			fmt.Fprint(w, Indent(Wrap(Clean(t.Partial), s.Width-6), "  │ "))
+		}
+		if t.Receipt != nil {
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render("receipt "+Clean(t.Receipt.Reference)+" ("+t.Receipt.Kind+")"))
+		}
+		for _, a := range t.Artifacts {
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("artifact %s  %s  sha256 %s  %s", Clean(a.Name), Size(a.Size), Short(a.SHA256), a.Origin)))
+		}
+		for _, q := range t.Requests {
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("request r%d %s, answer %s: %s", q.Number, q.Decision, q.Delivery, OneLine(q.Content.Title, 60))))
+		}
+		if n := t.Usage.Tokens(); n > 0 {
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("%d tokens, as the %s told", n, t.Usage.Source)))
+		}
+	}
+}
