@@ -92,8 +92,10 @@ func New(o Options) *API {
 }
 
 // Document gives the OpenAPI document, indented, with a line end.
-func Document() ([]byte, error) {
-	doc, err := json.MarshalIndent(New(Options{}).huma.OpenAPI(), "", "  ")
+func Document() ([]byte, error) { return New(Options{}).document() }
+
+func (a *API) document() ([]byte, error) {
+	doc, err := json.MarshalIndent(a.huma.OpenAPI(), "", "  ")
 	return append(doc, '\n'), err
 }
 

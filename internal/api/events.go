@@ -76,12 +76,16 @@ type stream struct {
 	// after is the cursor; sent is the last one that the reader was told.
 	after, sent int64
 	resync      string // why the cursor is of no use, "" when it is
-	release     func()
+	// by is whose stream it is; checked is when that credential was last found
+	// to be good.
+	by      coord.CredentialID
+	checked time.Time
+	release func()
 }
 
 // stream opens a stream: everything that can be refused is refused here.
 func (a *API) stream(ctx context.Context, in *eventsInput) (*stream, error) {
-	s := &stream{api: a}
+	s := &stream{api: a, by: actor(ctx).Credential, checked: time.Now()}
 	var fields []coord.Field
 	for i, kind := range in.Kinds {
 		if !slices.Contains(coord.EventKinds, coord.EventKind(kind)) {
@@ -216,12 +220,19 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter) {
 	err := s.follow(ctx, out)
 	switch {
 	case errors.Is(err, errStopping):
-		// Told, because a client cannot tell an end from a cut otherwise.
-		if err := out.write(func() error { return out.Comment("Signalbox is stopping") }); err != nil {
-			s.api.log.Debug("an event stream could not be ended", "err", err)
-		}
+		s.bye(out, "Signalbox is stopping")
+	case errors.Is(err, errRevoked):
+		s.bye(out, err.Error())
 	case ctx.Err() == nil:
 		s.api.log.Info("an event stream was cut off: its reader took nothing for too long, or the connection broke", "seq", s.sent, "err", err)
+	}
+}
+
+// bye tells why a stream ends: a client cannot tell an end from a cut
+// otherwise.
+func (s *stream) bye(out *page, why string) {
+	if err := out.write(func() error { return out.Comment(why) }); err != nil {
+		s.api.log.Debug("an event stream could not be ended", "err", err)
 	}
 }
 
@@ -259,6 +270,9 @@ func (s *stream) follow(ctx context.Context, out *page) error {
 			}
 			beat.Reset(coord.StreamBeat)
 		}
+		if err := s.stillAllowed(ctx); err != nil {
+			return err
+		}
 		if s.after < head {
 			continue
 		}
@@ -272,6 +286,28 @@ func (s *stream) follow(ctx context.Context, out *page) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// errRevoked ends the streams of a credential.
+var errRevoked = errors.New("the credential of the stream was revoked")
+
+// stillAllowed ends a stream within coord.StreamBeat after its credential was
+// revoked: nothing else would, because the door looks only at new requests.
+func (s *stream) stillAllowed(ctx context.Context) error {
+	if time.Since(s.checked) < coord.StreamBeat {
+		return nil
+	}
+	s.checked = time.Now()
+	return s.api.journal.View(ctx, func(v *journal.View) error {
+		all, err := v.Credentials()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(c coord.Credential) bool { return c.ID == s.by }) {
+			return errRevoked
+		}
+		return nil
+	})
 }
 
 // begin tells the reader where it stands, so that it can come back even if

@@ -47,6 +47,11 @@ type planInput struct {
 // Resolve adds the faults of the plan's content to those of its shape.
 func (in *planInput) Resolve(ctx huma.Context) []error { return in.Body.faults(ctx) }
 
+type validateInput struct{ Body planBody }
+
+// Resolve adds the faults of the plan's content to those of its shape.
+func (in *validateInput) Resolve(ctx huma.Context) []error { return in.Body.faults(ctx) }
+
 type revisePlanInput struct {
 	Keyed
 	Revised
@@ -85,8 +90,8 @@ func (a *API) addPlans() {
 	op := func(id, method, path, summary string) operation {
 		return operation{id: id, method: method, path: path, summary: summary, tag: "jobs", role: coord.RoleDraft}
 	}
-	write(a, op("validate-plan", http.MethodPost, "/plans/validate", "Check a plan and fill in its defaults; nothing is kept"),
-		func(ctx context.Context, in *planInput) (coord.Plan, error) {
+	read(a, op("validate-plan", http.MethodPost, "/plans/validate", "Check a plan and fill in its defaults; nothing is kept"),
+		func(ctx context.Context, in *validateInput) (coord.Plan, error) {
 			plan, err := in.Body.plan()
 			if err != nil {
 				return plan, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"sync"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/scheduler"
@@ -93,9 +94,10 @@ func (a *API) status(ctx context.Context) (Status, error) {
 }
 
 func (a *API) addDocument() {
+	document := sync.OnceValues(a.document) // few ever ask
 	// Served by hand: the document describes itself badly as an operation.
 	a.mux.HandleFunc("GET /api/openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		doc, err := Document()
+		doc, err := document()
 		if err != nil {
 			a.write(w, a.problem(r.Context(), "openapi", err))
 			return

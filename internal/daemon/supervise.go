@@ -120,6 +120,7 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 		case r, open := <-reports:
 			if !open {
 				reports = nil
+				p.transport.CloseIdleConnections()
 				continue
 			}
 			if failed := s.hear(r, p); failed != nil {
@@ -173,6 +174,7 @@ func (s *supervisor) hear(r report, p *process) error {
 	case workerStopped:
 		return ErrOperatorStop
 	case workerRefused:
+		_ = p.conn.Close() // nothing was ever sent on it
 	}
 	return coord.Errorf(r.Code, "%s", r.Message)
 }

@@ -71,7 +71,6 @@ func Worker(ctx context.Context, o WorkerOptions) error {
 	if err != nil {
 		return err
 	}
-	defer reports.Close()
 	redactor := redact.New()
 	log := slog.New(redactor.Handler(slog.NewTextHandler(o.Stderr, nil))).With("process", "worker")
 	ctx, end := context.WithCancelCause(ctx)
@@ -90,6 +89,9 @@ func Worker(ctx context.Context, o WorkerOptions) error {
 		log.Error("the worker ends", "err", err)
 	}
 	w.handler.Store(new(http.Handler(http.HandlerFunc(starting))))
+	// The end of the reports tells the front door to let the link go, once the
+	// answers under way have arrived. It may be gone itself.
+	_ = reports.Close()
 	bounded, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), coord.KillGrace, ErrShutdown)
 	defer cancel()
 	if err := server.Shutdown(bounded); err != nil {

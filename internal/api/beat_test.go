@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/internal/api"
+	"signalbox/internal/clock"
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+)
+
+// line is a connection in a bubble of virtual time: what is written on it, and
+// a reader that may take nothing.
+type line struct {
+	mu       sync.Mutex
+	header   http.Header
+	text     strings.Builder
+	deadline time.Time
+	stuck    bool
+}
+
+func (l *line) Header() http.Header { return l.header }
+func (l *line) WriteHeader(int)     {}
+func (l *line) FlushError() error   { return nil }
+
+func (l *line) SetWriteDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline = t
+	return nil
+}
+
+func (l *line) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stuck {
+		<-time.After(time.Until(l.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	return l.text.Write(p)
+}
+
+// take gives what was written since the last time.
+func (l *line) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// idle is an API over a journal in memory, with one stream of a credential.
+type idle struct {
+	journal *journal.Journal
+	line    *line
+	token   coord.Credential
+	log     *syncBuffer
+	ended   chan struct{}
+}
+
+func inBubble(t *testing.T, query string, test func(t *testing.T, i *idle)) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := journal.NewMemory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := &idle{line: &line{header: http.Header{}}, log: &syncBuffer{}, ended: make(chan struct{})}
+		log := slog.New(slog.NewTextHandler(i.log, nil))
+		i.journal, err = journal.Open(t.Context(), journal.Options{Memory: memory, Clock: clock.System(), Redact: func(s string) string { return s }, Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.update(t, func(tx *journal.Tx) (err error) {
+			i.token, err = tx.AddCredential(coord.Credential{Name: "reader", Role: coord.RoleRead, Kind: "token", Hash: "h"}, nil)
+			return err
+		})
+		a := api.New(api.Options{Journal: i.journal, Logger: log})
+		ctx, leave := context.WithCancelCause(t.Context())
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events"+query, http.NoBody)
+		req.Header.Set(api.ActorHeader, api.EncodeActor(coord.Actor{Credential: i.token.ID, Role: coord.RoleRead}))
+		go func() {
+			defer close(i.ended)
+			a.ServeHTTP(i.line, req)
+		}()
+		synctest.Wait()
+		i.line.take()
+		test(t, i)
+		leave(errors.New("the reader leaves"))
+		<-i.ended
+		a.Close()
+		if err := errors.Join(i.journal.Close(), memory.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (i *idle) update(t *testing.T, fn func(*journal.Tx) error) {
+	t.Helper()
+	if err := i.journal.Update(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets time go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func TestAnIdleStreamShowsThatItLives(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, i *idle) {
+		pass(coord.StreamBeat - time.Second)
+		if got := i.line.take(); got != "" {
+			t.Errorf("too early: %q", got)
+		}
+		pass(2 * time.Second)
+		if got := i.line.take(); !strings.HasPrefix(got, ":") {
+			t.Errorf("after %s: %q", coord.StreamBeat, got)
+		}
+	})
+}
+
+func TestAFilteredStreamMovesTheCursorPastWhatItLeavesOut(t *testing.T) {
+	inBubble(t, "?kinds=job.changed", func(t *testing.T, i *idle) {
+		i.update(t, func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.TaskChanged})
+			return nil
+		})
+		pass(coord.StreamBeat + time.Second)
+		if got, want := i.line.take(), "id: "+api.Cursor(i.journal.Epoch(), 2)+"\n\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		pass(coord.StreamBeat)
+		if got := i.line.take(); !strings.HasPrefix(got, ":") {
+			t.Errorf("the cursor is told again: %q", got)
+		}
+	})
+}
+
+func TestTheStreamOfARevokedCredentialEnds(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, i *idle) {
+		pass(coord.StreamBeat + time.Second)
+		i.update(t, func(tx *journal.Tx) error { return tx.RevokeCredential(i.token.ID, coord.WorkerActor) })
+		pass(coord.StreamBeat)
+		select {
+		case <-i.ended:
+		default:
+			t.Fatal("the stream goes on")
+		}
+		if got := i.line.take(); !strings.Contains(got, ": the credential of the stream was revoked") {
+			t.Errorf("last words: %q", got)
+		}
+	})
+}
+
+func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, i *idle) {
+		i.line.mu.Lock()
+		i.line.stuck = true
+		i.line.mu.Unlock()
+		i.update(t, func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.TaskChanged})
+			return nil
+		})
+		<-time.After(coord.StreamWrite + time.Second)
+		<-i.ended
+		if !strings.Contains(i.log.String(), "cut off") {
+			t.Errorf("log: %s", i.log)
+		}
+	})
+}
