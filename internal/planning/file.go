@@ -123,9 +123,8 @@ func parseJSON(data []byte) (coord.Plan, error) {
 // errors of tokens and of whole values count their offsets differently.
 func notJSON(data []byte) error {
 	var raw json.RawMessage
-	var syntax *json.SyntaxError
 	at := len(data)
-	if errors.As(json.Unmarshal(data, &raw), &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, &raw)); ok {
 		at = int(syntax.Offset) - 1
 	}
 	return coord.Errorf(coord.Invalid, "the plan file is not JSON at %s", place(data, at))
@@ -227,7 +226,7 @@ func (w *walker) text(t reflect.Type, at, v string) {
 	switch {
 	case t == nil:
 	case isText(t):
-		if u, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok && u.UnmarshalText([]byte(v)) != nil {
+		if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](reflect.New(t)); ok && u.UnmarshalText([]byte(v)) != nil {
 			w.fault(at, "not a duration such as 45m or 1h30m")
 		}
 	case t.Kind() != reflect.String:

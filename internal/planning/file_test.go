@@ -99,9 +99,8 @@ func TestFaultyPlanFileSaysWhere(t *testing.T) {
 			if coord.CodeOf(err) != c.code {
 				t.Fatalf("got %+v, %v", got, err)
 			}
-			var e *coord.Error
 			var pointers []string
-			if errors.As(err, &e) {
+			if e, ok := errors.AsType[*coord.Error](err); ok {
 				for _, f := range e.Fields {
 					pointers = append(pointers, f.Pointer)
 				}

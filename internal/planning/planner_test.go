@@ -144,9 +144,8 @@ func faults(t *testing.T, err error, code coord.Code) []string {
 	if coord.CodeOf(err) != code {
 		t.Fatalf("got %v, want code %s", err, code)
 	}
-	var e *coord.Error
 	var out []string
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*coord.Error](err); ok {
 		for _, f := range e.Fields {
 			out = append(out, f.Pointer)
 		}

@@ -102,7 +102,7 @@ func (c *chart) jobSymptoms() []symptom {
 				},
 			})
 		}
-		if left := j.Left(c.now); j.Started != nil && j.State == coord.JobRunning && left < -2*time.Duration(coord.CancelWindow) {
+		if left := j.Left(c.now); j.Started != nil && j.State == coord.JobRunning && left < -2*coord.CancelWindow {
 			out = append(out, symptom{Finding: Finding{Overdue, Warning, fmt.Sprintf("job %d", j.Number),
 				fmt.Sprintf("It still runs %s after its deadline.", (-left).Round(time.Second)),
 				fmt.Sprintf("'signalbox job show %d' tells which task moves; restarting Signalbox evaluates it anew.", j.Number), false}})

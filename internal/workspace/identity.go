@@ -37,7 +37,7 @@ func Identify(path string) (coord.WorkspaceIdentity, []string, error) {
 	}
 	w := coord.WorkspaceIdentity{Path: path}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		w.Device, w.Inode = uint64(sys.Dev), sys.Ino //nolint:unconvert,gosec // Dev is an int32 on macOS; the bits are what counts
+		w.Device, w.Inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // Dev is an int32 on macOS; the bits are what counts
 	}
 	dir, ok := gitDir(path)
 	if !ok {
