@@ -230,8 +230,7 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 // Prepare starts the agent, opens a session in the work's folder and checks,
 // beside it, that the program is the one that was approved.
 func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Session, error) {
-	s := newSession(a.o.Clock)
-	s.prompt = w.Prompt
+	s := newSession(a.o.Clock, a.o.Logger.With("attempt", w.Attempt), w.Prompt)
 	type found struct {
 		identity coord.Identity
 		err      error
@@ -251,7 +250,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 		u := unsent(ctx, "the preparation", err)
 		if s.c != nil {
 			if _, closeErr := s.Close(context.WithoutCancel(ctx)); closeErr != nil {
-				a.o.Logger.Warn("an agent that was not used could not be ended", "attempt", w.Attempt, "error", closeErr)
+				s.logger.Warn("an agent that was not used could not be ended", "error", closeErr)
 			}
 		}
 		return nil, u

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -83,6 +86,17 @@ func (c *conn) drop(why string) int {
 	defer c.mu.Unlock()
 	c.dropped[why]++
 	return c.dropped[why]
+}
+
+// ignored gives how much was dropped and why, as attributes for a log.
+func (c *conn) ignored() []any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []any
+	for _, why := range slices.Sorted(maps.Keys(c.dropped)) {
+		out = append(out, slog.Int(why, c.dropped[why]))
+	}
+	return out
 }
 
 // fail records the first fault.
@@ -229,7 +243,7 @@ func (c *conn) answer(e envelope) {
 	delete(c.calls, id)
 	c.mu.Unlock()
 	if err != nil || done == nil {
-		c.drop("unknown response")
+		c.drop("response")
 		return
 	}
 	done(e)

@@ -57,7 +57,7 @@ func (a *Adapter) identify(c coord.AgentConfig) (coord.Identity, error) {
 		return coord.Identity{}, coord.Errorf(coord.Unsupported, "%s", why)
 	}
 	if !filepath.IsAbs(c.Executable) {
-		return coord.Identity{}, coord.Errorf(coord.Invalid, "the agent's executable must be an absolute path")
+		return coord.Identity{}, coord.Errorf(coord.Invalid, "The agent's executable must be an absolute path.")
 	}
 	var id coord.Identity
 	add := func(role, path string) (string, error) {
@@ -171,21 +171,21 @@ func packageOf(script string) string {
 func hashFile(role, path string) (coord.IdentityFile, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.NotFound, "the agent's %s does not exist or cannot be reached; check its configuration", role)
+		return coord.IdentityFile{}, coord.Errorf(coord.NotFound, "The agent's %s does not exist or cannot be reached; check its configuration.", role)
 	}
 	f, err := os.Open(real)
 	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.Forbidden, "the agent's %s cannot be read, so its identity cannot be told; check the file's mode", role)
+		return coord.IdentityFile{}, coord.Errorf(coord.Forbidden, "The agent's %s cannot be read, so its identity cannot be told; check the file's mode.", role)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return coord.IdentityFile{}, coord.Errorf(coord.Invalid, "the agent's %s is not a regular file", role)
+		return coord.IdentityFile{}, coord.Errorf(coord.Invalid, "The agent's %s is not a regular file.", role)
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, f)
 	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.Unavailable, "the agent's %s cannot be read to its end", role)
+		return coord.IdentityFile{}, coord.Errorf(coord.Unavailable, "The agent's %s cannot be read to its end.", role)
 	}
 	return coord.IdentityFile{Role: role, Path: real, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, nil
 }

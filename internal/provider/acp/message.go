@@ -62,7 +62,7 @@ const (
 // a log line, a bare JSON value or a batch, is noise.
 func classify(line []byte) (envelope, kind) {
 	var e envelope
-	if len(line) == 0 || line[0] != '{' && bytes.TrimLeft(line, " \t")[0] != '{' {
+	if !bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) {
 		return e, noise
 	}
 	if err := decode(line, &e); err != nil || e.JSONRPC != "2.0" || !validID(e.ID) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type session struct {
 	c      *conn
 	q      *queue
 	clock  coord.Clock
+	logger *slog.Logger
 	handle coord.Handle
 	id     string
 	prompt string
@@ -57,8 +59,8 @@ type session struct {
 	cancelErr error
 }
 
-func newSession(clock coord.Clock) *session {
-	return &session{q: newQueue(), clock: clock, written: make(chan struct{}), asked: map[string]*pending{}, tools: map[string]toolCall{}}
+func newSession(clock coord.Clock, logger *slog.Logger, prompt string) *session {
+	return &session{q: newQueue(), clock: clock, logger: logger, prompt: prompt, written: make(chan struct{}), asked: map[string]*pending{}, tools: map[string]toolCall{}}
 }
 
 // Handle names the agent's session.
@@ -140,17 +142,17 @@ func (s *session) phase() (id string, sent, ended bool) {
 func (s *session) update(params json.RawMessage) {
 	var p updateParams
 	if err := decode(params, &p); err != nil {
-		s.c.drop("unreadable update")
+		s.c.drop("unreadable")
 		return
 	}
 	turn, known := variants[p.Update.Variant]
 	id, sent, ended := s.phase()
 	switch {
 	case p.SessionID != id:
-		s.c.drop("foreign session")
+		s.c.drop("foreign")
 		return
 	case !known:
-		s.c.drop("unknown update")
+		s.c.drop("unknown_variant")
 		return
 	}
 	if ended {
@@ -244,7 +246,7 @@ func (s *session) ask(id, params json.RawMessage) {
 	var p permissionParams
 	session, sent, ended := s.phase()
 	if decode(params, &p) != nil || p.SessionID != session {
-		s.c.drop("foreign request")
+		s.c.drop("foreign")
 		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidParams, Message: "no such session"}})
 		return
 	}
@@ -272,11 +274,11 @@ func (s *session) ask(id, params json.RawMessage) {
 	case flood:
 		s.c.fail(provider.CauseRequests, fmt.Sprintf("The agent kept asking while %d requests were open; it was ended.", coord.MaxPendingRequests))
 	case reused:
-		s.c.drop("reused request id")
+		s.c.drop("reused_id")
 		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidRequest, Message: "this request id was used before"}})
 	case ambiguous:
 		// Any answer would be taken for that to the first of the two.
-		s.c.drop("reused request id")
+		s.c.drop("reused_id")
 	}
 }
 
@@ -333,7 +335,7 @@ func (p *pending) settle(outcome provider.Delivery) {
 func (s *session) request(id json.RawMessage, p permissionParams, call toolCall) provider.Event {
 	options, dropped := p.options()
 	if dropped > 0 {
-		s.c.drop("unknown option")
+		s.c.drop("unknown_option")
 	}
 	return provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
 		Kind:    coord.Permission,
@@ -475,6 +477,9 @@ func (s *session) gone(l provider.Lost) {
 	}
 	s.q.finish(provider.Event{Kind: provider.EventLost, Lost: &l})
 	s.q.end()
+	if ignored := s.c.ignored(); len(ignored) > 0 {
+		s.logger.Info("some of what an agent sent was ignored", ignored...)
+	}
 }
 
 // Close ends the agent with all that it started.
