@@ -47,15 +47,15 @@ func (s *Scheduler) apply(ctx context.Context, a action) (bool, error) {
 // quicker: nothing was done, and that is no error.
 func (s *Scheduler) commit(ctx context.Context, fn func(tx *journal.Tx) error) (bool, error) {
 	err := s.Journal.Update(ctx, fn)
-	switch coord.CodeOf(err) {
-	case "":
+	code := coord.CodeOf(err)
+	switch {
+	case code == "":
 		return true, nil
-	case coord.Conflict, coord.NotFound:
-		if s.Journal.Err() == nil {
-			return false, nil
-		}
+	case (code == coord.Conflict || code == coord.NotFound) && s.Journal.Err() == nil:
+		return false, nil
+	default:
+		return false, err
 	}
-	return false, err
 }
 
 // with calls fn on the owner of an attempt, if there is one.

@@ -243,8 +243,7 @@ func (o *owner) unsent(err error) {
 // unsentChange tells why nothing was sent.
 func unsentChange(err error) coord.Change {
 	c := coord.Change{On: coord.AttemptNotSend, Cause: string(coord.CodeOf(err)), Reason: told(err, "the attempt could not be prepared")}
-	var u *provider.Unsent
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*provider.Unsent](err); ok {
 		c.Cause, c.Reason, c.Transient = u.Cause, u.Message, u.Transient
 	}
 	return c
