@@ -114,10 +114,11 @@ func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.Age
 	case ctx.Err() != nil:
 		return nil, givenUp(ctx)
 	}
-	transient := true
+	transient := false
 	switch coord.CodeOf(err) {
 	case coord.NotFound, coord.Invalid, coord.Limit, coord.Unsupported:
-		transient = false
+	default:
+		transient = true
 	}
 	return nil, &provider.Unsent{Cause: provider.CauseSpawn, Message: message(err), Transient: transient}
 }
@@ -220,8 +221,7 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 		}
 		err = c.call(ctx, methodSetConfig, setConfigParams{r.SessionID, r.ConfigOptions[at].ID, mode}, nil)
 	}
-	var rpc *rpcError
-	if errors.As(err, &rpc) {
+	if _, ok := errors.AsType[*rpcError](err); ok {
 		return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused the mode " + quote(mode) + "."}
 	}
 	return err

@@ -55,7 +55,7 @@ func init() {
 		at := strings.Index(line, "€")
 		for _, part := range []string{line[:at+1], line[at+1 : at+2], line[at+2:]} {
 			p.raw(part)
-			time.Sleep(20 * time.Millisecond) // the parts must leave as separate writes
+			<-time.After(20 * time.Millisecond) // the parts must leave as separate writes
 		}
 		p.end(prompt, "end_turn")
 		p.rest()

@@ -81,11 +81,10 @@ func newConn(p *process.Process, timing provider.Timing, bind func(*conn) handle
 }
 
 // drop counts something that is ignored.
-func (c *conn) drop(why string) int {
+func (c *conn) drop(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropped[why]++
-	return c.dropped[why]
 }
 
 // ignored gives how much was dropped and why, as attributes for a log.
@@ -100,20 +99,21 @@ func (c *conn) ignored() []any {
 }
 
 // fail records the first fault.
-func (c *conn) fail(cause, reason string) *fault {
+func (c *conn) fail(cause, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fault == nil {
 		c.fault = &fault{cause, reason}
 	}
-	return c.fault
 }
 
 // readLoop reads until the stream ends or a bound is passed, ends the whole
 // tree, and then says what is certain.
 func (c *conn) readLoop() {
-	cause, why := c.readFrames()
-	f := c.fail(cause, why)
+	c.fail(c.readFrames())
+	c.mu.Lock()
+	f := c.fault
+	c.mu.Unlock()
 	activity := coord.Ended
 	exit, exited := c.awaitExit()
 	// Loss by our own decision or a stream that ended: either way nothing may

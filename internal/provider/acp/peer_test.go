@@ -180,11 +180,10 @@ func (p *peer) rest() {
 // release waits until the test makes a file, which only tests of what two
 // processes do at the same time need.
 func (p *peer) waitFor(file string) {
-	for {
+	for range time.Tick(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(p.dir, file)); err == nil {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

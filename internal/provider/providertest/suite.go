@@ -152,12 +152,12 @@ func (tr *trial) until(kind provider.EventKind) []provider.Event {
 	for {
 		e := tr.next()
 		all = append(all, e)
-		switch {
-		case e.Kind == kind:
+		switch e.Kind {
+		case kind:
 			return all
-		case e.Kind == provider.EventEnd:
+		case provider.EventEnd:
 			tr.Fatalf("the end came before a %s: %+v", kind, *e.End)
-		case e.Kind == provider.EventLost:
+		case provider.EventLost:
 			tr.Fatalf("the loss came before a %s: %+v", kind, *e.Lost)
 		}
 	}

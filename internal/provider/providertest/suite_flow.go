@@ -44,8 +44,7 @@ func testPrepare(t *testing.T, h Harness) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("given up"))
 		defer cancel()
 		_, err := s.Adapter.Prepare(ctx, s.Work)
-		var u *provider.Unsent
-		if !errors.As(err, &u) {
+		if _, ok := errors.AsType[*provider.Unsent](err); !ok {
 			t.Fatalf("Prepare gave %v", err)
 		}
 		if left := s.Left(); len(left) > 0 {
