@@ -18,7 +18,7 @@ import (
 var fetchers = map[string]bool{"npx": true, "bunx": true, "uvx": true, "pnpx": true, "pipx": true}
 
 // fetching are package managers that do the same on a subcommand.
-var fetching = map[string][]string{"npm": {"exec", "x"}, "pnpm": {"dlx"}, "yarn": {"dlx"}, "bun": {"x"}, "uv": {"tool", "run"}, "deno": {"run"}}
+var fetching = map[string][]string{"npm": {"exec", "x"}, "pnpm": {"dlx"}, "yarn": {"dlx"}, "bun": {"x"}, "uv": {"tool", "run"}}
 
 // floating says why a command cannot be registered because it does not name
 // what runs; "" when it does.
@@ -39,9 +39,11 @@ func floating(executable string, args []string) string {
 	return "The command " + name + " runs whatever a package registry serves at that moment, so it cannot be approved; install the agent and register the absolute path of its program."
 }
 
-// interpreters are programs that run the first argument which is a file.
+// interpreter reports whether a program runs the first argument that is a
+// file. That env looks for its program elsewhere, and so never has one that
+// counts, is as it should be.
 func interpreter(name string) bool {
-	for _, p := range []string{"node", "nodejs", "bun", "deno", "python", "ruby", "sh", "bash", "dash", "zsh", "perl"} {
+	for _, p := range []string{"node", "nodejs", "bun", "deno", "python", "env", "ruby", "sh", "bash", "dash", "zsh", "perl"} {
 		if rest, ok := strings.CutPrefix(name, p); ok && strings.Trim(rest, "0123456789.") == "" {
 			return true
 		}
@@ -79,10 +81,12 @@ func (a *Adapter) identify(c coord.AgentConfig) (coord.Identity, error) {
 		}
 		script = launcher
 	} else if interpreter(filepath.Base(launcher)) || interpreter(filepath.Base(c.Executable)) {
-		if named := firstFile(c.Args); named != "" {
-			if script, err = add("script", named); err != nil {
-				return id, err
-			}
+		named := firstFile(c.Args)
+		if named == "" {
+			return id, coord.Errorf(coord.Unsupported, "The agent's command is an interpreter without the absolute path of a script, so what runs cannot be told; register the script's path.")
+		}
+		if script, err = add("script", named); err != nil {
+			return id, err
 		}
 	}
 	if manifest := packageOf(script); manifest != "" {

@@ -102,15 +102,17 @@ func TestIdentityIsEveryFileThatDecidesWhatRuns(t *testing.T) {
 	}
 }
 
-func TestFetchersAreRefused(t *testing.T) {
-	root := tree(t, map[string]string{"npx": "x", "uvx": "x", "bunx": "x", "pnpm": "x", "npm": "x", "uv": "x", "bun": "x", "yarn": "x"})
+func TestCommandsThatDoNotTellWhatRunsAreRefused(t *testing.T) {
+	root := tree(t, map[string]string{"npx": "x", "uvx": "x", "bunx": "x", "pnpm": "x", "npm": "x", "uv": "x", "bun": "x", "yarn": "x", "node": "x", "python3": "x", "sh": "x", "env": "x", "deno": "x"})
 	a := acp.New(nil, acp.Options{})
 	for name, c := range map[string]struct {
 		args    []string
 		refused bool
 	}{
 		"npx": {[]string{"pkg"}, true}, "uvx": {nil, true}, "bunx": {nil, true}, "pnpm": {[]string{"--silent", "dlx", "pkg"}, true},
-		"npm": {[]string{"exec", "pkg"}, true}, "uv": {[]string{"tool", "run", "pkg"}, true}, "yarn": {[]string{"dlx", "pkg"}, true}, "bun": {[]string{"agent.ts"}, false},
+		"npm": {[]string{"exec", "pkg"}, true}, "uv": {[]string{"tool", "run", "pkg"}, true}, "yarn": {[]string{"dlx", "pkg"}, true}, "bun": {[]string{"agent.ts"}, true},
+		"node": {[]string{"cli.js"}, true}, "python3": {[]string{"-m", "agent"}, true}, "sh": {[]string{"-c", "agent"}, true}, "env": {[]string{"node"}, true},
+		"deno": {[]string{"run", filepath.Join(root, "npx")}, false},
 	} {
 		_, err := acp.Identify(a, coord.AgentConfig{Executable: filepath.Join(root, name), Args: c.args})
 		if (coord.CodeOf(err) == coord.Unsupported) != c.refused {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
-	"signalbox/internal/provider"
 )
 
 // permissionParams are those of session/request_permission.
@@ -189,14 +188,4 @@ func change(before, after string) string {
 	write("+", b[head:len(b)-tail])
 	write(" ", a[len(a)-tail:min(len(a), len(a)-tail+contextLines)])
 	return strings.TrimSuffix(out.String(), "\n")
-}
-
-// pending is one permission request of the agent.
-type pending struct {
-	id json.RawMessage
-	// done is closed when the outcome is known.
-	done    chan struct{}
-	outcome provider.Delivery
-	// taken is guarded by the session's mutex: who set it answers.
-	taken bool
 }

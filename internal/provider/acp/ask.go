@@ -1,0 +1,214 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/provider"
+)
+
+const (
+	// holdFor is how long a permission request that says nothing of what it is
+	// for waits for the update that does. OpenCode sends it about 1 ms later.
+	holdFor = 250 * time.Millisecond
+	// maxAsked bounds the permission requests of one attempt whose outcome is
+	// remembered; a person decides far fewer in two hours.
+	maxAsked = 2000
+)
+
+// pending is one permission request of the agent.
+type pending struct {
+	id json.RawMessage
+	// done is closed when the outcome is known.
+	done    chan struct{}
+	outcome provider.Delivery
+	// taken is guarded by the session's mutex: who set it answers.
+	taken bool
+}
+
+// ask takes a session/request_permission.
+func (s *session) ask(id, params json.RawMessage) {
+	var p permissionParams
+	session, sent, ended := s.phase()
+	if decode(params, &p) != nil || p.SessionID != session {
+		s.c.drop("foreign")
+		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidParams, Message: "no such session"}})
+		return
+	}
+	if !sent || ended {
+		if ended {
+			s.q.putLate(methodPermission)
+		}
+		s.c.reply(outgoing{ID: id, Result: chosen("")})
+		return
+	}
+	s.receive("request")
+	switch verdict := s.admit(id); verdict {
+	case admitted:
+		s.present(id, p)
+	case withdrawn:
+		s.c.reply(outgoing{ID: id, Result: chosen("")})
+		s.q.put(s.request(id, p, s.remember(p.ToolCall)), len(params))
+		s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(id)}, 0)
+	case tooMany:
+		s.c.reply(outgoing{ID: id, Result: chosen("")})
+		s.q.put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
+			Kind: "request", Title: cut(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
+			Detail: fmt.Sprintf("answered as cancelled by Signalbox: more than %d requests were open", coord.MaxPendingRequests),
+		}}, 0)
+	case flood:
+		s.c.fail(provider.CauseRequests, fmt.Sprintf("The agent kept asking while %d requests were open; it was ended.", coord.MaxPendingRequests))
+	case reused:
+		s.c.drop("reused_id")
+		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidRequest, Message: "this request id was used before"}})
+	case ambiguous:
+		// Any answer would be taken for that to the first of the two.
+		s.c.drop("reused_id")
+	}
+}
+
+// verdict is what becomes of a permission request.
+type verdict int
+
+const (
+	admitted verdict = iota
+	withdrawn
+	tooMany
+	flood
+	reused
+	ambiguous
+)
+
+// admit records a request, within the bounds.
+func (s *session) admit(id json.RawMessage) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.asked[string(id)]; old != nil {
+		if old.taken {
+			return reused
+		}
+		return ambiguous
+	}
+	if s.open >= coord.MaxPendingRequests {
+		if s.refusals++; s.refusals > coord.MaxPendingRequests {
+			return flood
+		}
+		return tooMany
+	}
+	if len(s.asked) >= maxAsked {
+		return flood
+	}
+	p := &pending{id: id, done: make(chan struct{})}
+	s.asked[string(id)] = p
+	if s.cancelled {
+		p.taken = true
+		p.settle(provider.Undeliverable)
+		return withdrawn
+	}
+	s.open++
+	return admitted
+}
+
+// settle tells the outcome; who took the request calls it once.
+func (p *pending) settle(outcome provider.Delivery) {
+	p.outcome = outcome
+	close(p.done)
+}
+
+// request makes the event of a permission request from all that is known of
+// its tool call.
+func (s *session) request(id json.RawMessage, p permissionParams, call toolCall) provider.Event {
+	options, dropped := p.options()
+	if dropped > 0 {
+		s.c.drop("unknown_option")
+	}
+	return provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
+		Kind:    coord.Permission,
+		Origin:  coord.RequestOrigin{Session: s.id, Item: cut(p.ToolCall.ID, maxID), Request: string(id)},
+		Content: call.describe(),
+		Options: options,
+	}}
+}
+
+// present puts a request, or holds it back while it does not say what it is
+// for.
+func (s *session) present(id json.RawMessage, p permissionParams) {
+	call := s.remember(p.ToolCall)
+	e := s.request(id, p, call)
+	weight := len(e.Request.Content.Detail)
+	if call.telling() || call.ID == "" {
+		s.q.put(e, weight)
+		return
+	}
+	s.q.holdBack(hold{due: time.Now().Add(holdFor), tool: call.ID, event: e.Request, size: weight})
+}
+
+// withdraw takes a $/cancel_request of one of the agent's requests.
+func (s *session) withdraw(id json.RawMessage) {
+	p := s.claim(string(id))
+	if p == nil {
+		return
+	}
+	s.q.flush(false)
+	s.c.reply(outgoing{ID: p.id, Result: chosen("")})
+	p.settle(provider.Undeliverable)
+	s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(p.id)}, 0)
+}
+
+// claim makes the caller the one that answers the request: nil when there is
+// none, or somebody else is.
+func (s *session) claim(id string) *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.asked[id]
+	if p == nil || p.taken {
+		return nil
+	}
+	p.taken = true
+	s.open--
+	return p
+}
+
+// Respond writes the answer to a permission request.
+func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Delivery, error) {
+	p := s.claim(a.Request)
+	if p == nil {
+		s.mu.Lock()
+		p = s.asked[a.Request]
+		s.mu.Unlock()
+		if p == nil {
+			return provider.Undeliverable, coord.Errorf(coord.NotFound, "the agent has no such request")
+		}
+		select {
+		case <-p.done:
+			return p.outcome, nil
+		case <-ctx.Done():
+			return provider.DeliveryLost, context.Cause(ctx)
+		}
+	}
+	outcome, err := s.deliver(ctx, p, a)
+	p.settle(outcome)
+	return outcome, err
+}
+
+func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (provider.Delivery, error) {
+	option := a.Option
+	if a.Decision != coord.DecisionApproved && a.Decision != coord.DecisionDenied {
+		option = ""
+	}
+	if _, _, ended := s.phase(); ended || s.q.isOver() {
+		return provider.Undeliverable, nil
+	}
+	n, err := s.c.write(ctx, outgoing{ID: p.id, Result: chosen(option)})
+	switch {
+	case err == nil:
+		return provider.Delivered, nil
+	case n == 0:
+		return provider.Undeliverable, err
+	}
+	s.c.broken(err)
+	return provider.DeliveryLost, err
+}
