@@ -12,7 +12,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"signalbox/internal/coord"
@@ -44,6 +46,10 @@ type Ref struct {
 type Store struct {
 	dir    string
 	redact func(string) string
+	// naming is held while bytes get their name or lose it as leftovers, so
+	// that RemoveLeftover cannot come between a Put's look at a name and its
+	// return.
+	naming sync.Mutex
 }
 
 // New opens the store in dir, makes it when it is missing, and removes the
@@ -173,6 +179,8 @@ func (s *Store) write(ctx context.Context, sha string, data []byte) error {
 // When the name is taken the bytes are the same unless the disk damaged them,
 // and only damaged bytes are replaced.
 func (s *Store) place(temp, sha string) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
 	err := os.Link(temp, s.path(sha))
 	if err == nil {
 		return nil
@@ -184,6 +192,11 @@ func (s *Store) place(temp, sha string) error {
 	case err != nil:
 		return err
 	case intact:
+		// Stored again is stored now, for RemoveLeftover.
+		now := time.Now()
+		if err := os.Chtimes(s.path(sha), now, now); err != nil {
+			return diskError("dating an artifact", err)
+		}
 		return nil
 	}
 	if err := os.Rename(temp, s.path(sha)); err != nil {
@@ -257,6 +270,28 @@ func (s *Store) Remove(sha string) error {
 		return diskError("removing an artifact", err)
 	}
 	return nil
+}
+
+// RemoveLeftover deletes the bytes named sha unless they were stored, or stored
+// again, at or after before, and reports whether it did. A Put that has not
+// got its row yet keeps its bytes as long as before lies further back than any
+// Put waits for its row. Bytes that are gone are no error.
+func (s *Store) RemoveLeftover(sha string, before time.Time) (bool, error) {
+	if !isDigest(sha) {
+		return false, coord.Errorf(coord.Invalid, "an artifact is named by 64 lower-case hex digits")
+	}
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	info, err := os.Lstat(s.path(sha))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, diskError("looking at an artifact", err)
+	case !info.ModTime().Before(before):
+		return false, nil
+	}
+	return true, s.Remove(sha)
 }
 
 // verifier hashes a file while it is read.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
@@ -14,7 +15,13 @@ import (
 type Store interface {
 	// Verify reads every file and compares it with the sizes by digest.
 	Verify(ctx context.Context, known map[string]int64) (artifact.Report, error)
+	// RemoveLeftover deletes bytes that were last stored before then.
+	RemoveLeftover(sha string, before time.Time) (bool, error)
 }
+
+// leftoverAge is how old stored bytes without an artifact are when they count
+// as left over. Bytes get their row within seconds or never.
+const leftoverAge = 24 * time.Hour
 
 // Doctor looks for what is stuck, orphaned or inconsistent in the data. It is
 // safe for concurrent use.
@@ -86,7 +93,7 @@ const (
 
 // Repairable lists the findings that Repair mends, in the order in which it
 // does: a later one may follow from an earlier one.
-var Repairable = []FindingCode{RequestOrphan, LeaseOrphan, TaskBehind, JobBehind}
+var Repairable = []FindingCode{RequestOrphan, LeaseOrphan, TaskBehind, JobBehind, BytesOrphan}
 
 // symptom is a finding with its mending, nil where a person must decide.
 type symptom struct {
@@ -98,16 +105,28 @@ type symptom struct {
 // which takes some seconds for each GiB.
 func (d *Doctor) Check(ctx context.Context) ([]Finding, error) {
 	out := []Finding{}
-	known := map[string]int64{}
 	now, generation := d.journal.Now(), d.journal.Generation()
 	err := d.journal.View(ctx, func(v *journal.View) error {
 		seen, err := examine(v, now, generation)
-		if err != nil {
-			return err
-		}
 		for _, s := range seen {
 			out = append(out, s.Finding)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rep, err := d.verify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, bytesFindings(rep)...), nil
+}
+
+// verify compares the store with the artifacts that the journal knows.
+func (d *Doctor) verify(ctx context.Context) (artifact.Report, error) {
+	known := map[string]int64{}
+	err := d.journal.View(ctx, func(v *journal.View) error {
 		artifacts, err := v.AllArtifacts()
 		for _, a := range artifacts {
 			if a.Removed == nil && a.SHA256 != "" {
@@ -117,18 +136,15 @@ func (d *Doctor) Check(ctx context.Context) ([]Finding, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return artifact.Report{}, err
 	}
-	rep, err := d.store.Verify(ctx, known)
-	if err != nil {
-		return nil, err
-	}
-	return append(out, bytesFindings(rep)...), nil
+	return d.store.Verify(ctx, known)
 }
 
 // Repair mends findings of the codes given, all of Repairable when none is, and
-// gives what it mended. Everything is looked at again in the same transaction
-// that mends it. A code that cannot be repaired is Invalid.
+// gives what it mended. Everything in the journal is looked at again in the
+// same transaction that mends it; stored bytes without an artifact go once they
+// are a day old. A code that cannot be repaired is Invalid.
 func (d *Doctor) Repair(ctx context.Context, codes ...FindingCode) ([]Finding, error) {
 	for _, c := range codes {
 		if !slices.Contains(Repairable, c) {
@@ -161,7 +177,32 @@ func (d *Doctor) Repair(ctx context.Context, codes ...FindingCode) ([]Finding, e
 		}
 		return nil
 	})
-	return out, err
+	if err != nil || !slices.Contains(codes, BytesOrphan) {
+		return out, err
+	}
+	gone, err := d.removeLeftovers(ctx)
+	return append(out, gone...), err
+}
+
+// removeLeftovers deletes stored bytes that belong to no artifact and are old
+// enough that none will come.
+func (d *Doctor) removeLeftovers(ctx context.Context) ([]Finding, error) {
+	rep, err := d.verify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Finding
+	before := d.journal.Now().Wall.Add(-leftoverAge)
+	for _, orphan := range rep.Orphans {
+		gone, err := d.store.RemoveLeftover(orphan.SHA256, before)
+		if err != nil {
+			return out, err
+		}
+		if gone {
+			out = append(out, bytesOrphan(orphan))
+		}
+	}
+	return out, nil
 }
 
 // chart is the part of the journal that is examined: nothing in it grows with
@@ -248,13 +289,17 @@ func bytesFindings(rep artifact.Report) []Finding {
 			"Restore the file from a backup or from an export of its job, and check the disk.", false})
 	}
 	for _, ref := range rep.Orphans {
-		out = append(out, Finding{BytesOrphan, Note, "artifact " + ref.SHA256,
-			fmt.Sprintf("%d stored bytes belong to no artifact: they were stored just now, or a worker died before it recorded them.", ref.Size),
-			"Nothing needs to be done. Should it still be there after the next start, the file may be deleted.", false})
+		out = append(out, bytesOrphan(ref))
 	}
 	for _, path := range rep.Strange {
 		out = append(out, Finding{BytesStrange, Note, path, "The artifact folder holds something that Signalbox did not make.",
 			"Look at it, and move it elsewhere.", false})
 	}
 	return out
+}
+
+func bytesOrphan(ref artifact.Ref) Finding {
+	return Finding{BytesOrphan, Note, "artifact " + ref.SHA256,
+		fmt.Sprintf("%d stored bytes belong to no artifact: they were stored just now, or a worker died before it recorded them.", ref.Size),
+		"'signalbox doctor --repair' removes them once they are a day old.", true}
 }

@@ -2,6 +2,7 @@ package synthesis_test
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,6 +54,30 @@ func (w *world) harm(statement string) {
 	defer db.Close()
 	if _, err := db.ExecContext(w.t.Context(), statement); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// orphan stores bytes without a row, as of a time.
+func (w *world) orphan(at time.Time) {
+	w.t.Helper()
+	stored, err := w.store.Put(w.t.Context(), strings.NewReader("orphan"), 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(w.dir, "artifacts", stored.SHA256[:2], stored.SHA256[2:]), at, at); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestLeftoverThatIsStoredAgainStays(t *testing.T) {
+	w := newWorld(t)
+	w.now.Wall = time.Now().UTC() // the store dates by the real clock
+	w.orphan(w.now.Wall.Add(-25 * time.Hour))
+	if _, err := w.store.Put(t.Context(), strings.NewReader("orphan"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.repair(); len(got) != 0 {
+		t.Errorf("removed %v", got)
 	}
 }
 
@@ -128,11 +153,12 @@ func TestDoctorExplainsAndRepairsOnlyWhatIsSafe(t *testing.T) {
 			w.start("a")
 			w.now = w.now.Add(coord.DefaultDeadline + time.Hour)
 		}, []synthesis.FindingCode{synthesis.Overdue}, []synthesis.FindingCode{synthesis.Overdue}},
-		{"stored bytes of nobody", func(w *world) {
-			if _, err := w.store.Put(w.t.Context(), strings.NewReader("orphan"), 100); err != nil {
-				w.t.Fatal(err)
-			}
+		{"bytes of nobody, stored just now", func(w *world) {
+			w.orphan(w.now.Wall)
 		}, []synthesis.FindingCode{synthesis.BytesOrphan}, []synthesis.FindingCode{synthesis.BytesOrphan}},
+		{"bytes of nobody, left over", func(w *world) {
+			w.orphan(w.now.Wall.Add(-25 * time.Hour))
+		}, []synthesis.FindingCode{synthesis.BytesOrphan}, nil},
 		{"missing and damaged bytes, and a stranger", func(w *world) {
 			a := w.dispatch(w.start("a"), "a", intend, receive)
 			w.keeps(a, "m", "one")
