@@ -177,7 +177,7 @@ func (p *peer) rest() {
 	}
 }
 
-// release waits until the test makes a file, which only tests of what two
+// waitFor waits until the test makes a file, which only tests of what two
 // processes do at the same time need.
 func (p *peer) waitFor(file string) {
 	for range time.Tick(time.Millisecond) {
@@ -334,13 +334,19 @@ func text(all []provider.Event) string {
 	return b.String()
 }
 
-// file gives the lines that the peer noted.
+// file gives the whole lines that the peer has noted so far.
 func (b *bench) file(name string) []string {
 	data, err := os.ReadFile(filepath.Join(b.dir, name))
 	if err != nil {
 		return nil
 	}
-	return strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if whole, ok := strings.CutSuffix(line, "\n"); ok {
+			lines = append(lines, whole)
+		}
+	}
+	return lines
 }
 
 // got gives the messages that the peer read, of one method ("" for responses).
