@@ -148,7 +148,7 @@ func (s *session) update(params json.RawMessage) {
 		return
 	}
 	if ended {
-		s.q.putLate(or(cut(p.Update.Variant, maxName), "update"))
+		s.q.putLate(p.Update.late())
 		return
 	}
 	if !sent {

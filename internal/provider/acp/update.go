@@ -92,6 +92,17 @@ func (u update) events() []provider.Event {
 	return nil
 }
 
+// late names an update of a known variant that came after the end, with the
+// beginning of its text.
+func (u update) late() string {
+	for _, e := range u.events() {
+		if e.Text != nil {
+			return u.Variant + " " + quote(e.Text.Text)
+		}
+	}
+	return u.Variant
+}
+
 // The bounds of single members.
 const (
 	maxID   = 256
