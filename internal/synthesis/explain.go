@@ -220,7 +220,7 @@ func nextSteps(name string, job coord.Job, a coord.Attempt, requests []coord.Req
 			}
 		}
 		if a.Cancel.State == coord.CancelNone {
-			say("signalbox job watch %d: follow it; signalbox job cancel %d: ask it to stop.", job.Number, job.Number)
+			say("signalbox job wait %d: follow it; signalbox job cancel %d: ask it to stop.", job.Number, job.Number)
 		} else {
 			say("Wait: the agent has %s of waking time to confirm the stop.", coord.CancelWindow)
 		}

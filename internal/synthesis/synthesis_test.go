@@ -365,6 +365,17 @@ func TestEveryStateOfAnAttemptIsExplained(t *testing.T) {
 	}
 }
 
+func TestExplanationOfAnEndDoesNotTakeTheAgentsWord(t *testing.T) {
+	w := newWorld(t)
+	j := w.story()
+	for _, key := range []string{"good", "bad"} {
+		e, err := w.Explain(t.Context(), coord.AttemptRef{Task: coord.TaskRef{Job: ref(j), Key: key}})
+		if err != nil || !strings.Contains(strings.Join(e.Known, " "), "It ended as") || !strings.Contains(strings.Join(e.NotKnown, " "), "Signalbox did not see that work") || len(e.NextSteps) == 0 {
+			t.Errorf("%s: %+v, %v", key, e, err)
+		}
+	}
+}
+
 func write(t *testing.T, path string, b []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, b, 0o600); err != nil {
