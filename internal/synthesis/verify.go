@@ -41,8 +41,8 @@ func (r *Report) fault(format string, args ...any) {
 const (
 	// maxFaults bounds what is told of a broken archive.
 	maxFaults = 50
-	// maxMembers bounds the members of an archive: a job's artifacts are at
-	// most this many in practice, and a directory of millions is an attack.
+	// maxMembers bounds the members of an archive. 64 tasks with three attempts
+	// each keep far fewer artifacts; a list of millions is an attack.
 	maxMembers = 10_000
 	// maxDocument bounds a member that is read into memory.
 	maxDocument = 64 << 20
