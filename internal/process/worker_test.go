@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"signalbox/internal/process"
 )
@@ -35,7 +36,7 @@ func (l fileLedger) Started(_ context.Context, _ string, id process.Identity) er
 	}
 	if l.block {
 		fmt.Println("committing")
-		select {}
+		hang()
 	}
 	return nil
 }
@@ -62,7 +63,11 @@ func worker(mode string) {
 		n, err := p.Stdout.Read(b[:])
 		_, _ = os.Stdout.Write(b[:n]) // who reads it may be gone
 		if err != nil {
-			select {}
+			hang()
 		}
 	}
 }
+
+// hang waits to be killed. An empty select would end as a deadlock where cgo is
+// off.
+func hang() { <-time.After(time.Hour) }
