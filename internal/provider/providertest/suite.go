@@ -159,6 +159,7 @@ func (tr *trial) until(kind provider.EventKind) []provider.Event {
 			tr.Fatalf("the end came before a %s: %+v", kind, *e.End)
 		case provider.EventLost:
 			tr.Fatalf("the loss came before a %s: %+v", kind, *e.Lost)
+		default: // what comes on the way
 		}
 	}
 }
