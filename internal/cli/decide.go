@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"signalbox/internal/api"
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
@@ -24,23 +25,46 @@ func (a *app) inboxCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(in, func(w io.Writer) {
-				if in.Count.Drafts+in.Count.Requests+in.Count.Unknowns == 0 {
-					fmt.Fprintln(w, "nothing waits for you")
-					return
+			// An attempt is named by its job's number, which it does not carry.
+			names := make([]string, len(in.Unknowns))
+			for i, t := range in.Unknowns {
+				j, err := c.Job(ctx, string(t.Job))
+				if err != nil {
+					return err
 				}
-				for _, r := range in.Requests {
-					a.Request(w, r)
-					fmt.Fprintf(w, "     signalbox request approve r%d | deny r%d\n", r.Number, r.Number)
-				}
-				for _, t := range in.Unknowns {
-					fmt.Fprintf(w, "%s  %s\n     signalbox attempt show %s\n", a.Styles(a.TTY).Mark("unknown"), screen.Clean(t.Reason), t.ID)
-				}
-				for _, j := range in.Drafts {
-					fmt.Fprintf(w, "%s  job %d: %s\n     signalbox job run %d\n", a.Styles(a.TTY).Mark("draft"), j.Number, screen.OneLine(j.Title, 60), j.Number)
-				}
-			})
+				names[i] = fmt.Sprintf("%d/%s", j.Number, t.Key)
+			}
+			return a.Show(in, func(w io.Writer) { a.inbox(w, in, names) })
 		}),
+	}
+}
+
+// inbox writes what waits, and to the person how it is settled.
+func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
+	var rows [][]string
+	for _, r := range in.Requests {
+		rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), a.State(string(r.Decision)), string(r.Agent), screen.Ago(r.Opened.Wall), screen.OneLine(r.Content.Title, coord.MaxTitle)})
+	}
+	for i, t := range in.Unknowns {
+		rows = append(rows, []string{unknowns[i], a.State(string(t.State)), string(t.Agent), screen.Ago(t.Observed.Wall), screen.OneLine(t.Reason, coord.MaxTitle)})
+	}
+	for _, j := range in.Drafts {
+		rows = append(rows, []string{itoa(j.Number), a.State(string(j.State)), "", screen.Ago(j.Drafted.Wall), screen.OneLine(j.Title, coord.MaxTitle)})
+	}
+	if len(rows) == 0 {
+		a.Say("nothing waits for you")
+		return
+	}
+	a.Rows(w, []string{"", "state", "agent", "since", "about"}, rows)
+	if len(in.Requests) > 0 {
+		n := in.Requests[0].Number
+		a.Say("\na request:     signalbox request show r%d, then request approve r%d or deny r%d", n, n, n)
+	}
+	if len(unknowns) > 0 {
+		a.Say("an unknown:    signalbox attempt show %s", unknowns[0])
+	}
+	if len(in.Drafts) > 0 {
+		a.Say("a draft:       signalbox job run %d, or job discard %d", in.Drafts[0].Number, in.Drafts[0].Number)
 	}
 }
 
@@ -271,9 +295,9 @@ unknown outcome, because nobody saw it.`,
 			})
 		}),
 	}
-	c.Flags().StringVarP(&reason, "message", "m", "", "why you are sure")
+	c.Flags().StringVarP(&reason, "reason", "m", "", "why you are sure")
 	if how == coord.NeverRan {
-		_ = c.MarkFlagRequired("message") // the flag is there: it was made above
+		_ = c.MarkFlagRequired("reason") // the flag is there: it was made above
 	}
 	if how == coord.Adopted {
 		c.Flags().StringVar(&file, "result", "", "file with the result, - for standard input")

@@ -54,10 +54,10 @@ type show struct {
 // modelKey is the variable that holds the scripted model's token.
 const modelKey = "DEMO_MODEL_API_KEY"
 
-func (s *show) title(format string, args ...any) {
+func (s *show) title(text string) {
 	s.step++
 	st := s.Styles(screen.IsTerminal(s.Err))
-	s.Say("\n%s %s", st.Bold.Render(fmt.Sprintf("%d.", s.step)), st.Bold.Render(fmt.Sprintf(format, args...)))
+	s.Say("\n%s %s", st.Bold.Render(fmt.Sprintf("%d.", s.step)), st.Bold.Render(text))
 }
 
 func (s *show) run(ctx context.Context) (err error) {
@@ -273,7 +273,8 @@ func (s *show) model(ctx context.Context) (modelProcess, error) {
 		return modelProcess{}, err
 	}
 	token := "demo-" + rand.Text()
-	if err := os.Setenv(modelKey, token); err != nil {
+	// The worker inherits it, as it would from an operator's shell.
+	if err := os.Setenv(modelKey, token); err != nil { //nolint:forbidigo // there is no other way into its environment
 		return modelProcess{}, errors.Join(err, listener.Close())
 	}
 	server := &http.Server{Handler: modelserver.New(demo.Model(token)), ReadHeaderTimeout: 10 * time.Second}

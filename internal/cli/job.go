@@ -143,7 +143,7 @@ func (a *app) jobValidate() *cobra.Command {
 				return err
 			}
 			return a.Show(p, func(w io.Writer) {
-				fmt.Fprintf(w, "the plan is valid: %d tasks in %d steps\n", len(p.Tasks), len(screen.Steps(p)))
+				fmt.Fprintf(w, "the plan is valid: %s in %s\n", screen.Plural(len(p.Tasks), "task"), screen.Plural(len(screen.Steps(p)), "step"))
 			})
 		}),
 	}

@@ -36,6 +36,9 @@ type app struct {
 	Program
 	*screen.Screen
 	dataDir, url string
+	// started is set when the command line was understood; an error before is
+	// one of usage.
+	started bool
 }
 
 // Main runs one command and gives its exit code.
@@ -46,8 +49,11 @@ func Main(ctx context.Context, p Program, args []string) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	err := root.ExecuteContext(ctx)
+	called, err := root.ExecuteContextC(ctx)
 	if err != nil {
+		if !a.started {
+			err = usage(called, err)
+		}
 		a.tell(err)
 	}
 	return codeOf(ctx, err)
@@ -56,8 +62,7 @@ func Main(ctx context.Context, p Program, args []string) int {
 // tell writes an error for a person: what is wrong, where, and what to do.
 func (a *app) tell(err error) {
 	w := a.Err
-	var code exitCode
-	if errors.As(err, &code) {
+	if _, ok := errors.AsType[exitCode](err); ok {
 		return
 	}
 	if errors.Is(err, errInterrupted) {
@@ -65,8 +70,8 @@ func (a *app) tell(err error) {
 		return
 	}
 	st := a.Styles(screen.IsTerminal(a.Err))
-	var e *coord.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*coord.Error](err)
+	if !ok {
 		fmt.Fprintf(w, "%s %s\n", st.Bad.Render("error:"), screen.Clean(err.Error()))
 		return
 	}
@@ -119,14 +124,13 @@ sent twice, and what you get tells a claim from a proof.`,
 	root.SetCompletionCommandGroupID("house")
 	root.SetHelpCommand(a.helpCommand())
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	strict(root)
+	a.strict(root)
 	return root
 }
 
 // strict makes every mistake in a command line a usage error. Cobra by itself
 // shows help and succeeds on a mistyped nested command.
-func strict(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+func (a *app) strict(c *cobra.Command) {
 	if c.HasSubCommands() {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -142,26 +146,23 @@ func strict(c *cobra.Command) {
 			return coord.Errorf(coord.Invalid, "%s", message)
 		}
 		c.SuggestionsMinimumDistance = 2
-	} else if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
-			}
-			return nil
+	} else if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.started = true
+			return run(cmd, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		strict(sub)
+		a.strict(sub)
 	}
 }
 
 // usage makes an error of the command line invalid input.
-func usage(err error) error {
-	var e *coord.Error
-	if errors.As(err, &e) {
+func usage(called *cobra.Command, err error) error {
+	if _, ok := errors.AsType[*coord.Error](err); ok {
 		return err
 	}
-	return coord.Errorf(coord.Invalid, "%s", err.Error())
+	return coord.Errorf(coord.Invalid, "%s; see %s --help", err.Error(), called.CommandPath())
 }
 
 // dir gives the data directory.
@@ -230,7 +231,7 @@ func (a *app) with(do func(ctx context.Context, c *client.Client, args []string)
 
 // readFile reads a file given by name, "-" being standard input.
 func (a *app) readFile(name string, limit int64) ([]byte, error) {
-	var r io.Reader = a.In
+	r := a.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -251,8 +252,7 @@ func (a *app) readFile(name string, limit int64) ([]byte, error) {
 
 // reason is what the system says, without the name that stands beside it.
 func reason(err error) string {
-	var p *os.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

@@ -88,8 +88,8 @@ func (a *app) serve(ctx context.Context, dir, listen, config string) error {
 			})
 		},
 	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return nil // it was asked to end
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was asked to end, and did
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (a *app) admission(ctx context.Context, c *client.Client, paused bool) erro
 	}
 	return a.Show(status, func(w io.Writer) {
 		if paused {
-			fmt.Fprintf(w, "paused: nothing more is admitted; %d tasks run on\n", status.Running+status.Waiting)
+			fmt.Fprintf(w, "paused: nothing more is admitted; what runs goes on (%s)\n", screen.Plural(status.Running+status.Waiting, "task"))
 		} else {
 			fmt.Fprintln(w, "tasks are admitted again")
 		}
@@ -191,10 +191,10 @@ func (a *app) statusCommand() *cobra.Command {
 					state = fmt.Sprintf("admits no tasks: less than %s of disk is free", screen.Size(coord.MinFreeSpace))
 				}
 				fmt.Fprintf(w, "Signalbox %s on %s %s\n", status.Version, status.Host, state)
-				fmt.Fprintf(w, "  %d jobs open: %d tasks running, %d waiting for you, %d ready, %d blocked, %d unknown\n",
-					status.Jobs, status.Running, status.Waiting, status.Ready, status.Blocked, status.Unknown)
+				fmt.Fprintf(w, "  %s open: %d tasks running, %d waiting for you, %d ready, %d blocked, %d unknown\n",
+					screen.Plural(status.Jobs, "job"), status.Running, status.Waiting, status.Ready, status.Blocked, status.Unknown)
 				if status.Requests > 0 || status.Unknown > 0 {
-					fmt.Fprintf(w, "  %d requests wait for you: signalbox inbox\n", status.Requests)
+					fmt.Fprintf(w, "  %s and %s of unknown outcome wait for you: signalbox inbox\n", screen.Plural(status.Requests, "request"), screen.Plural(status.Unknown, "task"))
 				}
 			})
 		}),
