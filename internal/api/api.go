@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -128,9 +129,7 @@ func (a *API) Close() {
 
 // WriteProblem answers a plain HTTP request with a problem.
 func WriteProblem(w http.ResponseWriter, p *Problem) error {
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	return json.NewEncoder(w).Encode(p)
@@ -276,8 +275,7 @@ func words[T ~string](values ...T) []any {
 func closeWords(schemas huma.Registry) {
 	for name, schema := range schemas.Map() {
 		t := schemas.TypeFromRef("#/components/schemas/" + name)
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			property := schema.Properties[member]
 			if property == nil {

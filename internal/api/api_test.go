@@ -349,7 +349,7 @@ func TestJobsArePaged(t *testing.T) {
 	}
 	var numbers []int64
 	path := "/api/jobs?limit=2&state=draft,running"
-	for pages := 0; pages < 5; pages++ {
+	for range 5 {
 		var page api.Page[coord.Job]
 		r := w.ask(operator, http.MethodGet, path, "").want(http.StatusOK)
 		if err := json.Unmarshal([]byte(r.body), &page); err != nil {

@@ -82,6 +82,9 @@ func options(dir string, stderr io.Writer, ready func(daemon.Place, daemon.Link)
 	}
 }
 
+// transport is the clients' side of these tests.
+var transport = &http.Transport{}
+
 // served is a running front door in this process, with its worker in another.
 type served struct {
 	t     *testing.T
@@ -146,7 +149,7 @@ func (s *served) start() {
 			t.Errorf("serve ended with: %v\n%s", err, s.log)
 		}
 
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		transport.CloseIdleConnections()
 		if t.Failed() {
 			t.Logf("log:\n%s", s.log)
 		}
@@ -198,7 +201,7 @@ func (s *served) do(method, path, body string, headers map[string]string) *http.
 			req.Header.Set(name, value)
 		}
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v\n%s", method, path, err, s.log)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"regexp"
+	"strings"
 )
 
 // page is an HTML page that may run exactly the script and style it holds.
@@ -22,12 +23,12 @@ var homePage, pairPage = newPage(homeHTML), newPage(pairHTML)
 var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`)
 
 func newPage(html string) page {
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'"
+	policy := []string{"default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "connect-src 'self'"}
 	for _, m := range inline.FindAllStringSubmatch(html, -1) {
 		sum := sha256.Sum256([]byte(m[2]))
-		policy += "; " + m[1] + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		policy = append(policy, m[1]+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	return page{html, policy}
+	return page{html, strings.Join(policy, "; ")}
 }
 
 func (p page) serve(w http.ResponseWriter, _ *http.Request) {

@@ -230,7 +230,7 @@ func TestTheWorkerEndsWithItsFrontDoor(t *testing.T) {
 	if _, err := daemon.ReadPlace(s.dir); err != nil {
 		t.Errorf("serve.json of the killed door: %v", err)
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	transport.CloseIdleConnections()
 	s.start()
 	if g := s.status().Generation; g != 2 {
 		t.Errorf("generation %d", g)

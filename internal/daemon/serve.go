@@ -119,7 +119,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if server.Shutdown(bounded) != nil {
 		_ = server.Close() // cuts clients that do not leave
 	}
-	<-served
+	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
+		err = errors.Join(err, closed)
+	}
 	return err
 }
 
@@ -147,18 +149,18 @@ func listenAddress(listen string) (string, error) {
 func refuseSecond(ctx context.Context, dir string) error {
 	place, err := ReadPlace(dir)
 	if err != nil {
-		return nil //nolint:nilerr // none runs, which is what is wanted
+		return nil // none runs, which is what is wanted
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, coord.KillGrace, coord.Errorf(coord.Unavailable, "the front door did not answer in time"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place.URL+"/healthz", nil)
 	if err != nil {
-		return nil //nolint:nilerr // the file is damaged; a new one replaces it
+		return nil // the file is damaged; a new one replaces it
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil //nolint:nilerr // it is left over from one that was killed
+		return nil // it is left over from one that was killed
 	}
 	defer res.Body.Close()
 	var h api.Data[Health]

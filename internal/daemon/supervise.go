@@ -50,9 +50,7 @@ type link struct {
 	down      *coord.Error
 }
 
-func down(format string, args ...any) *link {
-	return &link{down: coord.Errorf(coord.Unavailable, format, args...)}
-}
+func down(why string) *link { return &link{down: coord.Errorf(coord.Unavailable, "%s", why)} }
 
 // RoundTrip sends a request to the worker, if there is one.
 func (s *supervisor) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -76,9 +74,14 @@ func (s *supervisor) Run(ctx context.Context) error {
 		began := time.Now()
 		refused, err := s.live(ctx)
 		switch {
-		case ctx.Err() != nil || errors.Is(err, ErrOperatorStop):
-			s.now.Store(down("Signalbox is stopping"))
+		case errors.Is(err, ErrOperatorStop):
 			return nil
+		case ctx.Err() != nil && !s.wasReady:
+			return nil // it was ended before it could handle signals, or refused: nobody waits for it any more
+		case ctx.Err() != nil:
+			return err
+		case !s.wasReady && err == nil:
+			return coord.Errorf(coord.Unavailable, "the worker ended before it was ready, and did not say why")
 		case !s.wasReady:
 			return err
 		}
@@ -87,7 +90,7 @@ func (s *supervisor) Run(ctx context.Context) error {
 		}
 		s.log.Error("the worker ended and is started again", "err", err, "pause", pause.String())
 		if refused {
-			s.now.Store(&link{down: coord.Errorf(coord.Unavailable, "the worker does not start: %s", err.Error())})
+			s.now.Store(down("the worker does not start: " + err.Error()))
 		} else {
 			s.now.Store(down("the worker ended unexpectedly and is being started again: try again in a moment"))
 		}
@@ -103,7 +106,7 @@ func (s *supervisor) Run(ctx context.Context) error {
 // tells that it did not want to start, and err why.
 func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
+		return false, nil
 	}
 	p, err := s.start()
 	if err != nil {
@@ -125,8 +128,9 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 			}
 			if failed := s.hear(r, p); failed != nil {
 				refused, err = r.State == workerRefused, failed
-				// It ends by itself, but for one whose ready could not be told.
-				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				if r.State == workerReady { // and that could not be told to anybody
+					_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				}
 			}
 		case <-stopping:
 			stopping = nil
@@ -149,8 +153,8 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 					refused, err = r.State == workerRefused, failed
 				}
 			}
-			if err == nil {
-				err = coord.Errorf(coord.Unavailable, "the worker ended: %s; its log says more", status(exit))
+			if err == nil && exit != nil {
+				err = coord.Errorf(coord.Unavailable, "the worker ended: %s; its log says more", exit.Error())
 			}
 			return refused, err
 		}
@@ -177,13 +181,6 @@ func (s *supervisor) hear(r report, p *process) error {
 		_ = p.conn.Close() // nothing was ever sent on it
 	}
 	return coord.Errorf(r.Code, "%s", r.Message)
-}
-
-func status(err error) string {
-	if err == nil {
-		return "exit status 0"
-	}
-	return err.Error()
 }
 
 // process is a running worker as the front door holds it.
@@ -227,6 +224,9 @@ func (s *supervisor) start() (*process, error) {
 		// A group of its own: Ctrl-C on a terminal is for the front door, which
 		// then ends the worker in order.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		// Should something of the worker's still hold its stderr, it must not
+		// keep the next worker from being started.
+		WaitDelay: coord.KillGrace,
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), reports.Close())

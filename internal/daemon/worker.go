@@ -97,7 +97,9 @@ func Worker(ctx context.Context, o WorkerOptions) error {
 	if err := server.Shutdown(bounded); err != nil {
 		log.Debug("the link was cut", "err", errors.Join(err, server.Close()))
 	}
-	<-served
+	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
+		err = errors.Join(err, closed)
+	}
 	return err
 }
 
@@ -141,7 +143,7 @@ type worker struct {
 func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 	refuse := func(err error) error {
 		if ctx.Err() != nil {
-			return nil // the front door went away meanwhile: nobody was refused
+			return nil //nolint:nilerr // the front door went away meanwhile: nobody was refused
 		}
 		p := api.NewProblem(err)
 		if p.Code == coord.Internal {
