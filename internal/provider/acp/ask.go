@@ -60,7 +60,7 @@ func (s *session) ask(id, params json.RawMessage) {
 			Detail: fmt.Sprintf("answered as cancelled by Signalbox: more than %d requests were open", coord.MaxPendingRequests),
 		}}, 0)
 	case flood:
-		s.c.fail(provider.CauseRequests, fmt.Sprintf("The agent kept asking while %d requests were open; it was ended.", coord.MaxPendingRequests))
+		s.c.fail(provider.CauseRequests, "The agent asked for more permissions than a person can decide; it was ended.")
 	case reused:
 		s.c.drop("reused_id")
 		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidRequest, Message: "this request id was used before"}})
