@@ -152,12 +152,13 @@ func (tr *trial) until(kind provider.EventKind) []provider.Event {
 	for {
 		e := tr.next()
 		all = append(all, e)
-		switch e.Kind {
-		case kind:
+		if e.Kind == kind {
 			return all
-		case provider.EventEnd:
+		}
+		if e.End != nil {
 			tr.Fatalf("the end came before a %s: %+v", kind, *e.End)
-		case provider.EventLost:
+		}
+		if e.Lost != nil {
 			tr.Fatalf("the loss came before a %s: %+v", kind, *e.Lost)
 		default: // what comes on the way
 		}
