@@ -87,7 +87,9 @@ type Journal struct {
 
 	epoch      string
 	generation int64
-	floor      time.Time // wall time of the last event as it was at open
+	// opened is when this owner opened the journal, with the wall time of the
+	// last event where the clock said less.
+	opened coord.Moment
 
 	control, text chan *operation
 	closing       chan struct{} // closed when Close begins
@@ -227,13 +229,17 @@ func (j *Journal) begin(ctx context.Context) error {
 }
 
 func (j *Journal) readHead(ctx context.Context) error {
+	j.opened = j.clock()
 	v := View{ctx: ctx, q: j.db.writer}
 	last, err := list[coord.Event](&v, `SELECT doc FROM events ORDER BY seq DESC LIMIT 1`)
 	if err != nil {
 		return err
 	}
 	if len(last) == 1 {
-		j.head, j.floor = last[0].Seq, last[0].At.Wall
+		j.head = last[0].Seq
+		if j.opened.Wall.Before(last[0].At.Wall) {
+			j.opened.Wall = last[0].At.Wall
+		}
 	}
 	return nil
 }
@@ -347,13 +353,13 @@ func (j *Journal) Epoch() string { return j.epoch }
 // Generation numbers the owners of this journal; this one's is the greatest.
 func (j *Journal) Generation() int64 { return j.generation }
 
-// Now is the present moment. Its wall time is never below that of the last
-// event as it was when the journal was opened, so that a clock set back while
-// Signalbox was down cannot push a deadline out.
+// Now is the present moment. Its wall time is at least that of the last event
+// when the journal was opened, and what has passed since: a clock set back
+// while Signalbox was down neither pushes a deadline out nor stops it.
 func (j *Journal) Now() coord.Moment {
 	now := j.clock()
-	if now.Wall.Before(j.floor) {
-		now.Wall = j.floor
+	if least := j.opened.Wall.Add(now.Since(j.opened)); now.Wall.Before(least) {
+		now.Wall = least
 	}
 	return now
 }

@@ -104,7 +104,9 @@ func evaluate(s state, now coord.Moment) ([]action, time.Duration) {
 		e.attempt(a)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.owned)) {
-		if !e.live[id] && s.owned[id].phase == preparing {
+		// Owners of what is over leave by themselves, but for those that still
+		// prepare, and those that follow an unknown.
+		if !e.live[id] && (s.owned[id].phase == preparing || s.stopping) {
 			e.do(dismiss{id})
 		}
 	}
@@ -153,9 +155,14 @@ func (e *evaluation) attempt(a coord.Attempt) {
 	case !a.Live():
 		return
 	}
+	if e.stopping && a.Route.Askable() {
+		// It can be asked for after the next start.
+		e.do(dismiss{a.ID})
+		return
+	}
 	switch a.Cancel.State {
 	case coord.CancelNone:
-		if e.stopping && !a.Route.Askable() {
+		if e.stopping {
 			e.do(cancel{a.ID, coord.CauseShutdown})
 		} else if j := e.jobOf(a.Job); j != nil {
 			if left := j.Left(e.now); left <= 0 {

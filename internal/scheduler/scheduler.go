@@ -48,6 +48,7 @@ type Options struct {
 type Scheduler struct {
 	Options
 	poke chan struct{}
+	tick time.Duration
 
 	mu       sync.Mutex
 	owners   map[coord.AttemptID]*owner
@@ -60,7 +61,7 @@ type Scheduler struct {
 // New makes a Scheduler.
 func New(o Options) *Scheduler {
 	return &Scheduler{
-		Options: o, poke: make(chan struct{}, 1), idle: make(chan struct{}),
+		Options: o, poke: make(chan struct{}, 1), tick: clockTick, idle: make(chan struct{}),
 		owners: map[coord.AttemptID]*owner{}, busy: map[coord.RequestID]bool{},
 	}
 }
@@ -72,9 +73,9 @@ var (
 	errTextWait = errors.New("text waits to be committed")
 )
 
-// tick is how long Run sleeps at most while anything has a time: timers stop
+// clockTick is how often the clock is looked at while Run waits: timers stand still
 // while the machine sleeps, deadlines do not.
-const tick = time.Second
+const clockTick = time.Second
 
 // Run schedules until ctx ends. It then admits nothing, cancels what could not
 // be followed later, and returns when every attempt is settled; that takes the
@@ -108,41 +109,38 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if s.settled(st) && ctx.Err() != nil {
 			return nil
 		}
-		if !s.wait(ctx, seen, wake) {
+		if !s.wait(ctx, seen, now, wake) {
 			return s.Journal.Err()
 		}
 	}
 }
 
-// settled reports whether nothing runs, and tells those who wait for it.
+// settled reports whether nothing runs that this process answers for, and
+// tells those who wait until nothing runs at all.
 func (s *Scheduler) settled(st state) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.owners) > 0 {
-		return false
-	}
+	settled, idle := true, true
 	for _, a := range st.attempts {
-		if a.Live() && !a.Route.Askable() {
-			return false
+		if a.Live() {
+			idle = false
+			settled = settled && a.Route.Askable()
 		}
 	}
-	if s.draining {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining && idle {
 		select {
 		case <-s.idle:
 		default:
 			close(s.idle)
 		}
 	}
-	return true
+	return settled
 }
 
-// wait returns when the journal moved beyond seen, someone poked, or the time
-// has come; false when the journal failed.
-func (s *Scheduler) wait(ctx context.Context, seen int64, wake time.Duration) bool {
-	if wake < forever {
-		wake = min(wake, tick)
-	}
-	timer := time.NewTimer(max(wake, time.Millisecond))
+// wait returns when the journal moved beyond seen, someone poked, or wake has
+// passed since now; false when the journal failed.
+func (s *Scheduler) wait(ctx context.Context, seen int64, now coord.Moment, wake time.Duration) bool {
+	timer := time.NewTimer(min(max(wake, time.Millisecond), s.tick))
 	defer timer.Stop()
 	stopping := ctx.Done()
 	if ctx.Err() != nil {
@@ -158,6 +156,11 @@ func (s *Scheduler) wait(ctx context.Context, seen int64, wake time.Duration) bo
 			}
 		case <-s.poke:
 		case <-timer.C:
+			// Timers stand still while the machine sleeps, so the clock is asked.
+			if left := wake - s.Journal.Now().Since(now); left > 0 {
+				timer.Reset(min(max(left, time.Millisecond), s.tick))
+				continue
+			}
 		case <-stopping:
 		case <-s.Journal.Failed():
 			return false

@@ -20,21 +20,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// tb is what testing.T and rapid.T have in common, as far as it is used here.
+type tb interface {
+	Helper()
+	Error(...any)
+	Errorf(string, ...any)
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
 // world is a journal in memory, a machine's clock, and workers that come and
 // go. It lives in a synctest bubble.
 type world struct {
-	t      testing.TB
+	t      tb
 	memory *journal.Memory
-	store  *artifact.Store
+	store  Store
 	quota  *artifact.Quota
 	fake   *providertest.Fake
 	secret *redact.Redactor
+	// scratch is the folder of the attempts' own folders.
+	scratch string
+	tick    time.Duration
 
 	// The machine: where its clocks are beyond the bubble's.
 	boot  string
 	wall  time.Duration // jumps of the wall clock
 	slept time.Duration
 	start time.Time
+
+	// scripts are those that the model test draws from.
+	scripts []providertest.Script
 
 	*worker
 }
@@ -59,7 +74,12 @@ func liveOn(t *testing.T, route coord.Route, script func(provider.Work) provider
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, dir, route, script)
+		store, err := artifact.New(dir, redact.New().String)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, route, script)
+		w.store, w.scratch = store, dir
 		w.begin()
 		fn(w)
 		w.end()
@@ -69,15 +89,12 @@ func liveOn(t *testing.T, route coord.Route, script func(provider.Work) provider
 	})
 }
 
-func newWorld(t testing.TB, dir string, route coord.Route, script func(provider.Work) providertest.Script) *world {
+func newWorld(t tb, route coord.Route, script func(provider.Work) providertest.Script) *world {
 	memory, err := journal.NewMemory(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, memory: memory, fake: providertest.NewFake(route, script), secret: redact.New(), boot: "boot-1", start: time.Now()}
-	if w.store, err = artifact.New(dir, w.secret.String); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{t: t, memory: memory, fake: providertest.NewFake(route, script), secret: redact.New(), tick: clockTick, boot: "boot-1", start: time.Now()}
 	w.quota = artifact.NewQuota(artifact.DefaultLimits(), nil)
 	return w
 }
@@ -97,7 +114,8 @@ func (w *world) begin() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := New(Options{Journal: j, Adapters: map[coord.Route]provider.Adapter{w.fake.Route(): w.fake}, Store: w.store, Quota: w.quota,
-		Redactor: w.secret, Host: "here", Scratch: w.t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+		Redactor: w.secret, Host: "here", Scratch: w.scratch, Logger: slog.New(slog.DiscardHandler)})
+	s.tick = w.tick
 	w.worker = &worker{journal: j, scheduler: s, stop: stop, done: make(chan error, 1)}
 	go func() { w.done <- s.Run(ctx) }()
 	synctest.Wait()
@@ -256,4 +274,3 @@ func (w *world) leases() int {
 	})
 	return n
 }
-

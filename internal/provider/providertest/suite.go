@@ -160,7 +160,6 @@ func (tr *trial) until(kind provider.EventKind) []provider.Event {
 		}
 		if e.Lost != nil {
 			tr.Fatalf("the loss came before a %s: %+v", kind, *e.Lost)
-		default: // what comes on the way
 		}
 	}
 }
