@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"signalbox/internal/coord"
 )
@@ -53,8 +52,8 @@ type Store struct {
 }
 
 // New opens the store in dir, makes it when it is missing, and removes the
-// temporary files that a dead owner left. Text is passed through redact before
-// it is hashed. The caller holds the owner lock.
+// temporary files that a dead owner left. All bytes go through redact before
+// they are hashed. The caller holds the owner lock.
 func New(dir string, redact func(string) string) (*Store, error) {
 	s := &Store{dir: dir, redact: redact}
 	for _, d := range []string{dir, s.temp()} {
@@ -109,9 +108,11 @@ func (s *Store) temp() string { return filepath.Join(s.dir, tempDir) }
 
 func (s *Store) path(sha string) string { return filepath.Join(s.dir, sha[:2], sha[2:]) }
 
-// Put stores what r gives and returns its name once it is durable. Bytes that
-// are valid UTF-8 are redacted first; others are stored as they are. More than
-// limit bytes, before or after redaction, are refused with coord.Limit and
+// Put stores what r gives and returns its name once it is durable. All bytes
+// are redacted first, those of a picture or a database as well: a secret in
+// them is worse than a file that may not open any more, which Redacted tells.
+// What is compressed or encoded otherwise is not looked into. More than limit
+// bytes, before or after redaction, are refused with coord.Limit and
 // nothing is kept; a full disk is coord.Unavailable. Storing the same bytes
 // again gives the same name.
 func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (Ref, error) {
@@ -124,11 +125,9 @@ func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (Ref, error) 
 		return Ref{}, tooLarge(limit)
 	}
 	var ref Ref
-	if utf8.Valid(data) {
-		text := string(data)
-		if safe := s.redact(text); safe != text {
-			data, ref.Redacted = []byte(safe), true
-		}
+	text := string(data)
+	if safe := s.redact(text); safe != text {
+		data, ref.Redacted = []byte(safe), true
 	}
 	if ref.Size = int64(len(data)); ref.Size > limit {
 		return Ref{}, tooLarge(limit)

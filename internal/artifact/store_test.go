@@ -130,23 +130,25 @@ func TestStoreIsClosedToOthers(t *testing.T) {
 	}
 }
 
-func TestPutRedactsTextBeforeItIsHashedAndSaysSo(t *testing.T) {
+func TestPutRedactsAllBytesBeforeTheyAreHashedAndSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	s, err := New(dir, redact.New().String)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range redacttest.Canaries() {
-		ref, err := s.Put(t.Context(), strings.NewReader(c.Context), coord.MaxArtifact)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := read(s, ref.SHA256)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ref.Redacted || ref.SHA256 != digest(text) || ref.Size != int64(len(text)) {
-			t.Errorf("%s: %+v names %q", c.Kind, ref, text)
+		for _, given := range []string{c.Context, "\x00\xff\x80" + c.Context + "\xff"} {
+			ref, err := s.Put(t.Context(), strings.NewReader(given), coord.MaxArtifact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := read(s, ref.SHA256)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ref.Redacted || ref.SHA256 != digest(text) || ref.Size != int64(len(text)) {
+				t.Errorf("%s: %+v names %q", c.Kind, ref, text)
+			}
 		}
 	}
 	for _, path := range files(t, dir) {

@@ -33,6 +33,26 @@ func TestEveryCanaryIsReplacedUnderItsKind(t *testing.T) {
 	}
 }
 
+// Agents write JSON that holds JSON: what was a line break is then the letters
+// of its escape, and a word begins after them.
+func TestASecretRightAfterAnEscapeIsReplaced(t *testing.T) {
+	for _, c := range redacttest.Canaries() {
+		if strings.ContainsAny(c.Secret, "\n\\\"") || !strings.HasPrefix(c.Context, c.Secret) {
+			continue // not one that is known by its own beginning
+		}
+		for _, before := range []string{`one\n`, `one\t`, `one\\r`, `one\u003c`, `\u0022`} {
+			if got := New().String(before + c.Secret); strings.Contains(got, c.Secret) || !strings.HasPrefix(got, before) {
+				t.Errorf("%s after %s becomes %s", c.Kind, before, got)
+			}
+		}
+		for _, before := range []string{"one", "n", "u003c", `\x`} {
+			if text := before + c.Secret; New().String(text) != text {
+				t.Errorf("%s within a word after %s becomes %s", c.Kind, before, New().String(text))
+			}
+		}
+	}
+}
+
 // harmless are texts that look a little like secrets and must stay.
 var harmless = []string{
 	"",

@@ -253,6 +253,7 @@ var (
 	nameChars  = chars(alphanum + "_.-")
 	wordChars  = chars(alphanum)
 	upperNum   = chars(uppers + digits)
+	hexChars   = chars(digits + "abcdefABCDEF")
 	underChars = chars(alphanum + "_")
 	urlChars   = chars(alphanum + "_-")
 	dashChars  = chars(alphanum + "-")

@@ -110,7 +110,7 @@ var byFirst = func() (table [256][]token) {
 
 // tokenAt looks for a secret that starts with a prefix of its own.
 func (c *scanner) tokenAt(s string, i int) match {
-	if i > c.low && wordChars[s[i-1]] {
+	if !c.startsWord(s, i) {
 		return match{}
 	}
 	rest := s[i:]
@@ -140,6 +140,21 @@ func (c *scanner) tokenAt(s string, i int) match {
 		}
 	}
 	return match{}
+}
+
+// startsWord reports whether a word can start at i: what is before it belongs
+// to none, or is the last letter of an escape such as \n or \u003c, as it
+// stands before a secret in JSON that is a string of JSON itself.
+func (c *scanner) startsWord(s string, i int) bool {
+	before := s[min(c.low, i):i]
+	n := len(before)
+	if n == 0 || !wordChars[before[n-1]] {
+		return true
+	}
+	if n >= 2 && before[n-2] == '\\' && strings.IndexByte("nrtbf", before[n-1]) >= 0 {
+		return true
+	}
+	return n >= 6 && before[n-6] == '\\' && before[n-5] == 'u' && hexChars.run(before[n-4:], 4) == 4
 }
 
 func mixed(s string) bool {
