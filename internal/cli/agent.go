@@ -125,13 +125,13 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 		if k.Detail != "" {
 			detail = ": " + screen.Clean(k.Detail)
 		}
-		fmt.Fprintf(w, "  %s %s (%s)%s\n", sign, screen.Clean(k.Name), k.Evidence, detail)
+		fmt.Fprintf(w, "  %s %s", sign, hanging(fmt.Sprintf("%s (%s)%s", screen.Clean(k.Name), k.Evidence, detail), 4, a.Width))
 	}
 	if i.Auth == coord.AuthRequired {
 		fmt.Fprintf(w, "  login needed: %s\n", screen.Clean(i.AuthHint))
 	}
 	for _, warning := range i.Warnings {
-		fmt.Fprintf(w, "  %s %s\n", st.Busy.Render("!"), screen.Clean(warning))
+		fmt.Fprintf(w, "  %s %s", st.Busy.Render("!"), hanging(screen.Clean(warning), 4, a.Width))
 	}
 }
 

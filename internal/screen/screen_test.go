@@ -1,0 +1,102 @@
+package screen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCleanShowsNoControlCharacter(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ntext\twith é and 漢": "plain\ntext\twith é and 漢",
+		"a\x1b[2Jb":                 "a\uFFFD[2Jb",
+		"a\r\nb":                    "a\nb",
+		"a\x00\x07\x7fb":            "a\uFFFD\uFFFD\uFFFDb",
+		"\u009b31m":                 "\uFFFD31m",
+		"a\u202eb\u200bc\u2028d":    "a\uFFFDb\uFFFDc\uFFFDd",
+		"bad \xff byte":             "bad \uFFFD byte",
+	} {
+		if got := Clean(in); got != want {
+			t.Errorf("Clean(%q) is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRowsAreTabsOffATerminalAndFitOnOne(t *testing.T) {
+	rows := func() [][]string {
+		return [][]string{{"r1", "open", strings.Repeat("a long title ", 12)}, {"r22", "approved", "short"}}
+	}
+	var b strings.Builder
+	New(nil, &b, io.Discard).Rows(&b, []string{"request", "state", "for"}, rows())
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 3 || lines[1] != "r22\tapproved\tshort" || strings.Count(lines[0], "\t") != 2 {
+		t.Errorf("off a terminal the table is %q", b.String())
+	}
+	for _, width := range []int{60, 80, 200} {
+		b.Reset()
+		s := &Screen{TTY: true, Width: width}
+		s.Rows(&b, []string{"request", "state", "for"}, rows())
+		lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+		if len(lines) != 3 {
+			t.Fatalf("at %d columns there are %d lines:\n%s", width, len(lines), b.String())
+		}
+		if n := utf8.RuneCountInString(lines[1]); n > width || width < 160 && n < width-1 {
+			t.Errorf("at %d columns a long row has %d:\n%s", width, n, b.String())
+		}
+		if got, want := strings.Index(lines[2], "short"), strings.Index(lines[1], "a long"); got != want {
+			t.Errorf("at %d columns the last column begins at %d and %d", width, got, want)
+		}
+	}
+}
+
+func TestWarningsAreSaidOnceNamingWhomTheyConcern(t *testing.T) {
+	got := together([]string{"agent a: it is old", "agent b: it asks", "agent c: it is old", "task x: no git", "a fact: of its own"})
+	want := []string{"agents a, c: it is old", "agent b: it asks", "task x: no git", "a fact: of its own"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestAskTakesNothingButYesForYesAndOneLineAlone(t *testing.T) {
+	for in, want := range map[string]bool{"y\n": true, "Yes\n": true, " y \n": true, "n\n": false, "\n": false, "yes please\n": false, "y": true} {
+		s := New(strings.NewReader(in), io.Discard, io.Discard)
+		if got, err := s.Ask(t.Context(), "well?"); err != nil || got != want {
+			t.Errorf("the answer %q is %v, %v", in, got, err)
+		}
+	}
+	two := strings.NewReader("y\nrest")
+	if _, err := New(two, io.Discard, io.Discard).Ask(t.Context(), "well?"); err != nil {
+		t.Fatal(err)
+	}
+	if rest, _ := io.ReadAll(two); string(rest) != "rest" {
+		t.Errorf("what follows the answer is %q", rest)
+	}
+	if _, err := New(strings.NewReader(""), io.Discard, io.Discard).Ask(t.Context(), "well?"); !errors.Is(err, io.EOF) {
+		t.Errorf("no answer at all gave %v", err)
+	}
+}
+
+func TestAQuestionEndsWithItsContext(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close() // lets the read end
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := New(in, io.Discard, io.Discard).ReadLine(ctx); !errors.Is(err, why) {
+		t.Errorf("it gave %v", err)
+	}
+}
+
+func TestDocumentsAreOneLineOffATerminal(t *testing.T) {
+	var b bytes.Buffer
+	s := New(nil, &b, io.Discard)
+	s.JSON = true
+	if err := s.Show(map[string]string{"a": "<b>"}, nil); err != nil || b.String() != "{\"a\":\"<b>\"}\n" {
+		t.Errorf("the document is %q, %v", b.String(), err)
+	}
+}
