@@ -37,15 +37,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is an API over a real journal and the real stages; only the agents
 // are in memory.
 type world struct {
-	t       *testing.T
-	journal *journal.Journal
-	fake    *providertest.Fake
-	store   *artifact.Store
-	api     *api.API
-	url     string
-	client  *http.Client
-	log     *syncBuffer
-	stops   chan bool
+	t        *testing.T
+	journal  *journal.Journal
+	fake     *providertest.Fake
+	store    *artifact.Store
+	planning *planning.Planner
+	api      *api.API
+	url      string
+	client   *http.Client
+	log      *syncBuffer
+	stops    chan bool
 }
 
 type syncBuffer struct {
@@ -92,8 +93,9 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 		Journal: w.journal, Adapters: adapters, Store: w.store, Quota: artifact.NewQuota(artifact.DefaultLimits(), nil),
 		Redactor: r, Host: "here", Scratch: t.TempDir(), Logger: log,
 	})
+	w.planning = planning.New(w.journal, d, planning.Options{DataDir: dir})
 	stages := api.Stages{
-		Directory: d, Presets: known{}, Planning: planning.New(w.journal, d, planning.Options{DataDir: dir}), Approval: approval.New(w.journal),
+		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal),
 		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store), Bytes: w.store,
 	}
 	for _, c := range changes {

@@ -20,11 +20,14 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/internal/api"
+	"signalbox/internal/approval"
 	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
+	"signalbox/internal/planning"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/providertest"
 	"signalbox/internal/scheduler"
 )
 
@@ -57,7 +60,12 @@ func exit(err error) int {
 }
 
 func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
-	adapters := map[coord.Route]provider.Adapter{}
+	// Agents that work for a moment, and say so first.
+	adapters := map[coord.Route]provider.Adapter{coord.RouteACP: providertest.NewFake(coord.RouteACP, providertest.Always(providertest.Script{Steps: []providertest.Step{
+		{Do: providertest.Say, Text: "begun"},
+		{Do: providertest.Say, Text: " and done", After: time.Second},
+		{Do: providertest.End, State: coord.AttemptCompleted},
+	}}))}
 	store, err := artifact.New(filepath.Join(g.Dir, "artifacts"), g.Redactor.String)
 	if err != nil {
 		return daemon.Parts{}, err
@@ -66,10 +74,11 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 		Journal: g.Journal, Adapters: adapters, Store: store, Quota: artifact.NewQuota(artifact.DefaultLimits(), nil), Redactor: g.Redactor, Host: g.Host,
 		Scratch: g.Dir, Logger: g.Logger,
 	})
+	agents := directory.New(g.Journal, directory.Adapters(adapters), directory.Options{Host: g.Host, Scratch: g.Dir, Logger: g.Logger})
 	return daemon.Parts{
 		Stages: api.Stages{
-			Directory: directory.New(g.Journal, directory.Adapters(adapters), directory.Options{Host: g.Host, Scratch: g.Dir, Logger: g.Logger}),
-			Scheduler: loop, Bytes: store,
+			Directory: agents, Scheduler: loop, Bytes: store,
+			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal),
 		},
 		Loop: loop,
 	}, nil
@@ -87,7 +96,7 @@ var transport = &http.Transport{}
 
 // served is a running front door in this process, with its worker in another.
 type served struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	place daemon.Place
 	link  string
@@ -115,7 +124,7 @@ func (l *log) String() string {
 	return l.buf.String()
 }
 
-func serve(t *testing.T) *served {
+func serve(t testing.TB) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir(), done: make(chan error, 1), log: &log{}}
 	s.start()
@@ -208,7 +217,7 @@ func (s *served) do(method, path, body string, headers map[string]string) *http.
 	return res
 }
 
-func decode(t *testing.T, res *http.Response, status int, into any) {
+func decode(t testing.TB, res *http.Response, status int, into any) {
 	t.Helper()
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

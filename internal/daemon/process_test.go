@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
+	"signalbox/internal/journal"
 	"signalbox/internal/journal/ownerlock"
 	"signalbox/internal/sse"
 )
@@ -196,6 +198,63 @@ func TestTheOperatorStopsSignalbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.checkClean()
+		})
+	}
+}
+
+// run starts a job and waits until its agent has begun.
+func (s *served) run() {
+	s.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	decode(s.t, s.do(http.MethodPost, "/api/agents", `{"id":"a","route":"acp","executable":"`+self+`"}`, nil), http.StatusCreated, nil)
+	decode(s.t, s.do(http.MethodPost, "/api/jobs", `{"tasks":[{"agent":"a","instruction":"Work"}]}`, nil), http.StatusCreated, nil)
+	var frozen api.Data[coord.Job]
+	decode(s.t, s.do(http.MethodPost, "/api/jobs/1/freeze", "", nil), http.StatusOK, &frozen)
+	decode(s.t, s.do(http.MethodPost, "/api/jobs/1/run", `{"digest":"`+frozen.Data.Frozen.Digest+`"}`, nil), http.StatusOK, nil)
+	st := s.events("")
+	defer st.res.Body.Close()
+	for {
+		ev, err := st.reader.Next()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var e coord.Event
+		if err := json.Unmarshal(ev.Data, &e); err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Kind == coord.AttemptText {
+			return
+		}
+	}
+}
+
+func TestAStopEndsWhatRunsAndADrainWaitsForIt(t *testing.T) {
+	for body, want := range map[string]coord.JobState{`{}`: coord.JobCancelled, `{"drain":true}`: coord.JobCompleted} {
+		t.Run(body, func(t *testing.T) {
+			s := serve(t)
+			s.run()
+			decode(t, s.do(http.MethodPost, "/api/stop", body, nil), http.StatusAccepted, nil)
+			if err := s.wait(); err != nil {
+				t.Fatal(err)
+			}
+			j, err := journal.Open(t.Context(), journal.Options{Dir: s.dir, Clock: clock.System(), Redact: func(s string) string { return s }, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			err = j.View(t.Context(), func(v *journal.View) error {
+				job, err := v.JobHead(coord.JobRef{Number: 1})
+				if job.State != want {
+					t.Errorf("the job is %s, want %s", job.State, want)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
