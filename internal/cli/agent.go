@@ -116,16 +116,17 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, screen.Clean(f.Path), screen.Size(f.Size), screen.Short(f.SHA256))
 	}
 	fmt.Fprintf(w, "  may be asked for: %s\n", screen.Operations(i.Operations))
-	for _, k := range i.Capabilities {
-		sign := st.Good.Render("✔")
-		if !k.Has {
-			sign = st.Dim.Render("–")
+	for _, line := range []struct {
+		sign, what string
+		of         func(coord.Capability) bool
+	}{
+		{st.Good.Render("✔"), "measured", func(k coord.Capability) bool { return k.Has && k.Evidence == coord.Measured }},
+		{st.Good.Render("✔"), "declared", func(k coord.Capability) bool { return k.Has && k.Evidence == coord.Declared }},
+		{st.Dim.Render("–"), "lacks", func(k coord.Capability) bool { return !k.Has }},
+	} {
+		if list := capabilities(i.Capabilities, line.of); list != "" {
+			fmt.Fprintf(w, "  %s %s", line.sign, hanging(line.what+": "+list, 4, a.Width))
 		}
-		detail := ""
-		if k.Detail != "" {
-			detail = ": " + screen.Clean(k.Detail)
-		}
-		fmt.Fprintf(w, "  %s %s", sign, hanging(fmt.Sprintf("%s (%s)%s", screen.Clean(k.Name), k.Evidence, detail), 4, a.Width))
 	}
 	if i.Auth == coord.AuthRequired {
 		fmt.Fprintf(w, "  login needed: %s\n", screen.Clean(i.AuthHint))
@@ -133,6 +134,21 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 	for _, warning := range i.Warnings {
 		fmt.Fprintf(w, "  %s %s", st.Busy.Render("!"), hanging(screen.Clean(warning), 4, a.Width))
 	}
+}
+
+// capabilities lists those that of chooses.
+func capabilities(all []coord.Capability, of func(coord.Capability) bool) string {
+	var out []string
+	for _, k := range all {
+		switch {
+		case !of(k):
+		case k.Detail == "":
+			out = append(out, screen.Clean(k.Name))
+		default:
+			out = append(out, fmt.Sprintf("%s (%s)", screen.Clean(k.Name), screen.Clean(k.Detail)))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func sorted(m map[string]string) []string {

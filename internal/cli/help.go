@@ -71,8 +71,12 @@ func (a *app) help(w io.Writer, c *cobra.Command) {
 		title("Flags")
 		fmt.Fprint(w, flags.FlagUsagesWrapped(width))
 	}
+	if c.HasParent() {
+		fmt.Fprintf(w, "\n--data, --json and --url go with every command: %s --help\n", c.Root().Name())
+		return
+	}
 	title("Flags of every command")
-	fmt.Fprint(w, c.Root().PersistentFlags().FlagUsagesWrapped(width))
+	fmt.Fprint(w, c.PersistentFlags().FlagUsagesWrapped(width))
 }
 
 // hanging wraps text whose first line begins at column at.

@@ -45,7 +45,11 @@ func Indent(text, before string) string {
 
 // Wrap breaks lines at width columns between words.
 func Wrap(text string, width int) string {
-	return lipgloss.Wrap(text, max(width, 20), " ")
+	lines := strings.Split(lipgloss.Wrap(text, max(width, 20), " "), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Ago is a span for people.
