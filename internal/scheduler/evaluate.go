@@ -160,16 +160,19 @@ func (e *evaluation) attempt(a coord.Attempt) {
 		e.do(dismiss{a.ID})
 		return
 	}
+	left := forever
+	if j := e.jobOf(a.Job); j != nil {
+		left = j.Left(e.now)
+	}
 	switch a.Cancel.State {
 	case coord.CancelNone:
-		if e.stopping {
+		switch {
+		case e.stopping:
 			e.do(cancel{a.ID, coord.CauseShutdown})
-		} else if j := e.jobOf(a.Job); j != nil {
-			if left := j.Left(e.now); left <= 0 {
-				e.do(cancel{a.ID, coord.CauseDeadline})
-			} else {
-				e.in(left)
-			}
+		case left <= 0:
+			e.do(cancel{a.ID, coord.CauseDeadline})
+		default:
+			e.in(left)
 		}
 	case coord.CancelRequested:
 		if owner.phase == following {
@@ -181,6 +184,12 @@ func (e *evaluation) attempt(a coord.Attempt) {
 			e.in(left)
 		}
 	case coord.CancelConfirmed, coord.CancelUnsupported, coord.CancelOvertaken, coord.CancelUnknown:
+		// It was asked to stop in vain, and was heard of again since.
+		if e.stopping || left <= 0 {
+			e.do(giveUp{a.ID})
+		} else {
+			e.in(left)
+		}
 	}
 }
 

@@ -82,10 +82,12 @@ type model struct {
 	decisions map[coord.RequestID]coord.Decided
 	ends      map[coord.AttemptID]coord.AttemptState
 	head      int64
+	// changed are the jobs that events named since the last look.
+	changed map[coord.JobID]bool
 }
 
 func newModel(t *rapid.T, scratch string) *model {
-	m := &model{t: t, receipts: map[coord.AttemptID]coord.Receipt{}, decisions: map[coord.RequestID]coord.Decided{}, ends: map[coord.AttemptID]coord.AttemptState{}}
+	m := &model{t: t, changed: map[coord.JobID]bool{}, receipts: map[coord.AttemptID]coord.Receipt{}, decisions: map[coord.RequestID]coord.Decided{}, ends: map[coord.AttemptID]coord.AttemptState{}}
 	route := rapid.SampledFrom([]coord.Route{coord.RouteACP, coord.RouteACP, coord.RouteA2A}).Draw(t, "route")
 	scripts := rapid.Custom(func(t *rapid.T) providertest.Script { return drawScript(t, route) })
 	m.world = newWorld(t, route, func(w provider.Work) providertest.Script {
@@ -276,73 +278,100 @@ func (m *model) open() (out []coord.Attempt) {
 	return out
 }
 
-// check holds what is against what is promised.
+// check holds what changed since the last look, and what is open, against what
+// is promised.
 func (m *model) check() {
 	synctest.Wait()
+	if m.journal.Head() == m.head {
+		return
+	}
+	m.eventsHold()
 	sent := map[coord.AttemptID]int{}
 	for _, s := range m.fake.Sent() {
 		sent[s.Attempt]++
 	}
 	m.view(func(v *journal.View) error {
-		jobs, err := v.Jobs(0, 1000)
-		if err != nil {
-			return err
-		}
-		running, agents := 0, map[coord.AgentID]coord.AttemptID{}
-		leases, err := v.Leases()
-		if err != nil {
-			return err
-		}
-		for _, j := range jobs {
-			tasks, err := v.Tasks(j.ID)
-			if err != nil {
+		for id := range m.changed {
+			if err := m.jobHolds(v, id, sent); err != nil {
 				return err
 			}
-			if on := j.Follow(tasks); on != "" {
-				m.t.Fatalf("job %d is %s and its tasks say %s", j.Number, j.State, on)
-			}
-			attempts, err := v.Attempts(j.ID)
-			if err != nil {
-				return err
-			}
-			perTask := map[coord.TaskID]int{}
-			for _, a := range attempts {
-				m.attemptHolds(a, sent[a.ID])
-				if sent[a.ID] > 0 && a.State != coord.AttemptNotSent {
-					perTask[a.Task]++
-				}
-				if a.Live() {
-					running++
-				}
-				if a.HoldsLeases() {
-					if other, taken := agents[a.Agent]; taken {
-						m.t.Fatalf("agent %s works for %s and %s", a.Agent, other, a.ID)
-					}
-					agents[a.Agent] = a.ID
-					m.leased(leases, "agent:"+string(a.Agent), a.ID)
-				}
-			}
-			for task, n := range perTask {
-				if n > 1 {
-					m.t.Fatalf("task %s was sent by %d attempts", task, n)
-				}
-			}
 		}
-		if running > coord.MaxRunning {
-			m.t.Fatalf("%d attempts are live", running)
-		}
-		for _, l := range leases {
-			a, err := v.Attempt(coord.AttemptRef{ID: l.Holder})
-			if err != nil {
-				return err
-			}
-			if !a.HoldsLeases() || l.Name == "run" && !a.Live() {
-				m.t.Fatalf("%s (%s) keeps the lease %s", a.ID, a.State, l.Name)
-			}
-		}
-		return m.requestsHold(v)
+		clear(m.changed)
+		return m.leasesHold(v)
 	})
-	m.eventsHold()
+}
+
+// jobHolds checks a job with everything that belongs to it.
+func (m *model) jobHolds(v *journal.View, id coord.JobID, sent map[coord.AttemptID]int) error {
+	j, err := v.JobHead(coord.JobRef{ID: id})
+	if err != nil {
+		return err
+	}
+	tasks, err := v.Tasks(id)
+	if err != nil {
+		return err
+	}
+	if on := j.Follow(tasks); on != "" {
+		m.t.Fatalf("job %d is %s and its tasks say %s", j.Number, j.State, on)
+	}
+	attempts, err := v.Attempts(id)
+	if err != nil {
+		return err
+	}
+	perTask, byID := map[coord.TaskID]int{}, map[coord.AttemptID]coord.Attempt{}
+	for _, a := range attempts {
+		byID[a.ID] = a
+		m.attemptHolds(a, sent[a.ID])
+		if sent[a.ID] > 0 && a.State != coord.AttemptNotSent {
+			perTask[a.Task]++
+		}
+	}
+	for task, n := range perTask {
+		if n > 1 {
+			m.t.Fatalf("task %s was sent by %d attempts", task, n)
+		}
+	}
+	requests, err := v.JobRequests(id)
+	for _, r := range requests {
+		m.requestHolds(r, byID[r.Attempt])
+	}
+	return err
+}
+
+// leasesHold checks that what may run holds its leases, and nothing else does.
+func (m *model) leasesHold(v *journal.View) error {
+	leases, err := v.Leases()
+	if err != nil {
+		return err
+	}
+	open, err := v.OpenAttempts()
+	if err != nil {
+		return err
+	}
+	running, holders, agents := 0, map[coord.AttemptID]coord.Attempt{}, map[coord.AgentID]coord.AttemptID{}
+	for _, a := range open {
+		if a.Live() {
+			running++
+		}
+		if !a.HoldsLeases() {
+			continue
+		}
+		holders[a.ID] = a
+		if other, taken := agents[a.Agent]; taken {
+			m.t.Fatalf("agent %s works for %s and %s", a.Agent, other, a.ID)
+		}
+		agents[a.Agent] = a.ID
+		m.leased(leases, "agent:"+string(a.Agent), a.ID)
+	}
+	if running > coord.MaxRunning {
+		m.t.Fatalf("%d attempts are live", running)
+	}
+	for _, l := range leases {
+		if a, holds := holders[l.Holder]; !holds || l.Name == "run" && !a.Live() {
+			m.t.Fatalf("%s keeps the lease %s and is not on its way", l.Holder, l.Name)
+		}
+	}
+	return nil
 }
 
 // attemptHolds checks one attempt against what was seen of it before.
@@ -380,38 +409,26 @@ func (m *model) leased(leases []journal.Lease, name string, holder coord.Attempt
 	}
 }
 
-func (m *model) requestsHold(v *journal.View) error {
-	all, err := v.Requests(0, 1000)
-	if err != nil {
-		return err
+// requestHolds checks one request against its attempt and what was seen before.
+func (m *model) requestHolds(r coord.Request, a coord.Attempt) {
+	if r.Decision == coord.DecisionOpen && (a.State != coord.AttemptWaiting || a.Cancel.State != coord.CancelNone) {
+		m.t.Fatalf("r%d is open, its attempt is %s and its cancellation %s", r.Number, a.State, a.Cancel.State)
 	}
-	for _, r := range all {
-		a, err := v.Attempt(coord.AttemptRef{ID: r.Attempt})
-		if err != nil {
-			return err
-		}
-		if r.Decision == coord.DecisionOpen && (!a.Live() || a.Cancel.State != coord.CancelNone) {
-			m.t.Fatalf("r%d is open, its attempt is %s and its cancellation %s", r.Number, a.State, a.Cancel.State)
-		}
-		if r.Decision == coord.DecisionOpen && a.State != coord.AttemptWaiting {
-			m.t.Fatalf("r%d is open and its attempt is %s", r.Number, a.State)
-		}
-		before, seen := m.decisions[r.ID]
-		if seen && (r.Decided == nil || r.Decided.At != before.At || r.Decided.Option != before.Option) {
-			m.t.Fatalf("the decision of r%d changed", r.Number)
-		}
-		if r.Decided != nil {
-			m.decisions[r.ID] = *r.Decided
-		}
-		if answers := m.fake.Answered(r.Attempt); r.Decision == coord.DecisionDenied {
-			for _, got := range answers {
-				if got.Name == r.Origin.Item && got.Option == "yes" {
-					m.t.Fatalf("r%d was denied and the agent was told yes", r.Number)
-				}
-			}
+	before, seen := m.decisions[r.ID]
+	if seen && (r.Decided == nil || r.Decided.At != before.At || r.Decided.Option != before.Option) {
+		m.t.Fatalf("the decision of r%d changed", r.Number)
+	}
+	if r.Decided != nil {
+		m.decisions[r.ID] = *r.Decided
+	}
+	if r.Decision == coord.DecisionApproved {
+		return
+	}
+	for _, got := range m.fake.Answered(r.Attempt) {
+		if `"`+got.Name+`"` == r.Origin.Request && got.Option == "yes" {
+			m.t.Fatalf("r%d is %s and the agent was told yes", r.Number, r.Decision)
 		}
 	}
-	return nil
 }
 
 // eventsHold checks that the sequence grows without a gap.
@@ -427,6 +444,9 @@ func (m *model) eventsHold() {
 					m.t.Fatalf("event %d comes after %d", e.Seq, m.head)
 				}
 				m.head = e.Seq
+				if e.Job != "" {
+					m.changed[e.Job] = true
+				}
 			}
 		}
 	})
