@@ -5,7 +5,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 )
+
+// bound lets serve have its signals to itself.
+func bound() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // carrying gives the processes whose environment has all of the variables, as
 // NAME=value or NAME= for any value.

@@ -5,7 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
+
+// bound lets serve have its signals to itself, and end when this program is cut
+// off, as by its time limit.
+func bound() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
 
 // carrying gives the processes whose environment has all of the variables, as
 // NAME=value or NAME= for any value.

@@ -127,7 +127,7 @@ func (w *world) serve() {
 	// It outlives the context of the test, which ends before the clean-up.
 	d.cmd = exec.CommandContext(context.WithoutCancel(w.ctx), binary, "serve", "--listen", "0", "--data", w.dir, "--json")
 	d.cmd.Env, d.cmd.Stderr = w.env, log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	d.cmd.SysProcAttr = bound()
 	first := &firstLine{to: &d.stdout, line: make(chan []byte, 1)}
 	d.cmd.Stdout = first
 	if err := d.cmd.Start(); err != nil {
