@@ -154,6 +154,38 @@ func TestAKilledWorkerComesBackAndStreamsResume(t *testing.T) {
 	}
 }
 
+func TestTheDoorSaysWhyAWorkerDoesNotComeBackAndTriesOn(t *testing.T) {
+	s := serve(t)
+	db := filepath.Join(s.dir, "journal.db")
+	pid := s.status().PID
+	// The one that runs has its file open; the next one finds a directory.
+	if err := errors.Join(os.Rename(db, db+".away"), os.Mkdir(db, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var p api.Problem
+	until(t, "the door says why", func() bool {
+		res := s.do(http.MethodGet, "/api/status", "", nil)
+		if res.Header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		decode(t, res, http.StatusServiceUnavailable, &p)
+		return strings.Contains(p.Detail, "does not start")
+	})
+	if p.Code != coord.Unavailable || !strings.Contains(s.log.String(), "started again") {
+		t.Errorf("problem %+v, log %s", p, s.log)
+	}
+	if err := errors.Join(os.Remove(db), os.Rename(db+".away", db)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the worker is back", func() bool {
+		_, code := s.try()
+		return code == http.StatusOK
+	})
+}
+
 func TestShutdownEndsStreamsAndLeavesNoLog(t *testing.T) {
 	s := serve(t)
 	st := s.events("")

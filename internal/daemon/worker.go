@@ -148,6 +148,7 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 		p := api.NewProblem(err)
 		if p.Code == coord.Internal {
 			w.log.Error("the worker cannot start", "err", err)
+			p.Detail = "the worker met a fault of Signalbox while it started; its log has the details"
 		}
 		return errors.Join(err, writeReport(reports, report{State: workerRefused, Code: p.Code, Message: p.Detail}))
 	}
