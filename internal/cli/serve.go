@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -112,9 +113,13 @@ func (a *app) workerCommand() *cobra.Command {
 			for i, agent := range file.Agents {
 				declared[i] = directory.Declared{ID: agent.ID, Config: agent.AgentConfig}
 			}
-			return daemon.Worker(context.WithoutCancel(cmd.Context()), daemon.WorkerOptions{
+			err = daemon.Worker(context.WithoutCancel(cmd.Context()), daemon.WorkerOptions{
 				Dir: dir, Version: a.Version, Build: a.Build(declared), Stderr: a.Err,
 			})
+			if errors.Is(err, daemon.ErrReported) {
+				return exitCode(codeOf(cmd.Context(), err)) // serve tells it
+			}
+			return err
 		},
 	}
 	c.Flags().StringVar(&config, "config", "", "configuration file")

@@ -62,6 +62,9 @@ var (
 	ErrShutdown = errors.New("signalbox is shutting down")
 	// ErrOperatorStop: the operator asked for it.
 	ErrOperatorStop = errors.New("the operator stopped signalbox")
+	// ErrReported marks the error of a worker that refused to start: its front
+	// door was told and shows it, so nobody else needs to.
+	ErrReported = errors.New("the front door was told")
 )
 
 // Worker serves the API to the front door that started this process, until one
@@ -85,7 +88,7 @@ func Worker(ctx context.Context, o WorkerOptions) error {
 	go func() { served <- server.Serve(listenOn(link)) }()
 
 	err = w.run(ctx, reports)
-	if err != nil && !errors.Is(err, ErrShutdown) {
+	if err != nil && !errors.Is(err, ErrReported) {
 		log.Error("the worker ends", "err", err)
 	}
 	w.handler.Store(new(http.Handler(http.HandlerFunc(starting))))
@@ -150,7 +153,10 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 			w.log.Error("the worker cannot start", "err", err)
 			p.Detail = "the worker met a fault of Signalbox while it started; its log has the details"
 		}
-		return errors.Join(err, writeReport(reports, report{State: workerRefused, Code: p.Code, Message: p.Detail}))
+		if told := writeReport(reports, report{State: workerRefused, Code: p.Code, Message: p.Detail}); told != nil {
+			return errors.Join(err, told)
+		}
+		return errors.Join(err, ErrReported)
 	}
 	j, err := journal.Open(ctx, journal.Options{
 		Dir: w.Dir, Clock: clock.System(), Redact: w.redactor.String, Logger: w.log, Wait: coord.OwnerWait,
