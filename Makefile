@@ -16,7 +16,7 @@ FUZZTIME ?= 10s
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/signalbox, one static binary
@@ -46,6 +46,10 @@ fuzz: ## run each fuzz test for FUZZTIME (10s)
 .PHONY: peers
 peers: ## install the agents and clients of the tests into .cache/peers
 	go run ./e2e/peers/install
+
+.PHONY: recording
+recording: ## run the program on a terminal and draw docs/recording.svg, the picture of README
+	go run ./internal/tools/recording docs/recording.svg
 
 .PHONY: clean
 clean: ## remove what was built and fetched

@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -31,10 +32,12 @@ type terminal struct {
 	closed chan struct{}
 }
 
-func onTerminal(t *testing.T, env []string, dir string, args ...string) *terminal {
+// onTerminal starts the program, as this user unless another is given.
+func onTerminal(t *testing.T, user *syscall.Credential, env []string, dir string, args ...string) *terminal {
 	t.Helper()
-	w := &terminal{t: t, cmd: exec.CommandContext(t.Context(), program, args...), wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	w := &terminal{t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), wake: make(chan struct{}, 1), closed: make(chan struct{})}
 	w.cmd.Env, w.cmd.Dir = env, dir
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	tty, err := pty.StartWithSize(w.cmd, &pty.Winsize{Rows: 40, Cols: 80})
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +103,26 @@ func (w *terminal) enter(keys string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w.tty, keys); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// yes answers every question with y until the program ends.
+func (w *terminal) yes() {
+	w.t.Helper()
+	answered := 0
+	deadline := time.After(30 * time.Second)
+	for {
+		if strings.HasSuffix(w.text(), "[y/N] ") && strings.Count(w.text(), "[y/N] ") > answered {
+			answered++
+			w.enter("y\n")
+		}
+		select {
+		case <-w.wake:
+		case <-w.closed:
+			return
+		case <-deadline:
+			w.t.Fatalf("it does not end:\n%s", w.text())
+		}
 	}
 }
 
@@ -187,7 +210,7 @@ func (h *house) agent(mode string) {
 
 func (h *house) terminal(args ...string) *terminal {
 	h.t.Helper()
-	return onTerminal(h.t, h.env, h.dir, args...)
+	return onTerminal(h.t, nil, h.env, h.dir, args...)
 }
 
 func TestRunOnATerminalShowsThePlanRunsOnYesAndAsksInline(t *testing.T) {
@@ -301,7 +324,7 @@ func TestEscapeSequencesOfAnAgentNeverReachTheTerminal(t *testing.T) {
 func TestTheDemoReadsWellAndEndsWithinAMinute(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now()
-	w := onTerminal(t, base(dir), dir, "demo")
+	w := onTerminal(t, nil, base(dir), dir, "demo")
 	w.see("Look further")
 	w.ends(0)
 	w.fits()
@@ -320,7 +343,7 @@ func TestTheDemoReadsWellAndEndsWithinAMinute(t *testing.T) {
 
 func TestADemoThatIsKeptServesTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
-	w := onTerminal(t, base(dir), dir, "demo", "--keep")
+	w := onTerminal(t, nil, base(dir), dir, "demo", "--keep")
 	w.see("Say something")
 	_, rest, found := strings.Cut(w.text(), "export SIGNALBOX_DATA=")
 	if !found {
@@ -334,7 +357,7 @@ func TestADemoThatIsKeptServesTheCommandLine(t *testing.T) {
 	h.do(0, "attempt", "show", "1/signals")
 	h.do(0, "job", "export", "1")
 	h.do(0, "verify", "signalbox-job-1.zip")
-	again := onTerminal(t, h.env, dir, "run", "--agent", "reader", "Say something")
+	again := onTerminal(t, nil, h.env, dir, "run", "--agent", "reader", "Say something")
 	again.see("run it? [y/N] ")
 	again.enter("y\n")
 	again.see("scripted stand-in")

@@ -85,7 +85,11 @@ func (a *app) agentShow() *cobra.Command {
 
 func (a *app) agent(w io.Writer, g coord.Agent) {
 	st := a.Styles(a.TTY)
-	fmt.Fprintf(w, "%s  %s, %s on %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), screen.Clean(g.Name), g.Route, g.Host, g.Revision, usable(g))
+	name := ""
+	if g.Name != string(g.ID) {
+		name = screen.Clean(g.Name) + ", "
+	}
+	fmt.Fprintf(w, "%s  %s%s on %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), name, g.Route, g.Host, g.Revision, usable(g))
 	fmt.Fprintf(w, "  %s\n", screen.Clean(g.Config.Executable+" "+strings.Join(g.Config.Args, " ")))
 	for _, name := range sorted(g.Config.Env) {
 		fmt.Fprintf(w, "  %s=%s\n", name, screen.Clean(g.Config.Env[name]))

@@ -34,12 +34,16 @@ func (a *app) inboxCommand() *cobra.Command {
 				}
 				names[i] = fmt.Sprintf("%d/%s", j.Number, t.Key)
 			}
-			return a.Show(in, func(w io.Writer) { a.inbox(w, in, names) })
+			if err := a.Show(in, func(w io.Writer) { a.inbox(w, in, names) }); err != nil {
+				return err
+			}
+			a.settle(in, names)
+			return nil
 		}),
 	}
 }
 
-// inbox writes what waits, and to the person how it is settled.
+// inbox writes what waits, a line for each.
 func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
 	var rows [][]string
 	for _, r := range in.Requests {
@@ -51,14 +55,19 @@ func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
 	for _, j := range in.Drafts {
 		rows = append(rows, []string{itoa(j.Number), a.State(string(j.State)), "", screen.Ago(j.Drafted.Wall), screen.OneLine(j.Title, coord.MaxTitle)})
 	}
-	if len(rows) == 0 {
-		a.Say("nothing waits for you")
-		return
+	if len(rows) > 0 {
+		a.Rows(w, []string{"", "state", "agent", "since", "about"}, rows)
 	}
-	a.Rows(w, []string{"", "state", "agent", "since", "about"}, rows)
+}
+
+// settle says how what waits is settled.
+func (a *app) settle(in api.Inbox, unknowns []string) {
+	if len(in.Requests)+len(in.Unknowns)+len(in.Drafts) == 0 {
+		a.Say("nothing waits for you")
+	}
 	if len(in.Requests) > 0 {
 		n := in.Requests[0].Number
-		a.Say("\na request:     signalbox request show r%d, then request approve r%d or deny r%d", n, n, n)
+		a.Say("a request:     signalbox request show r%d, then request approve r%d or deny r%d", n, n, n)
 	}
 	if len(unknowns) > 0 {
 		a.Say("an unknown:    signalbox attempt show %s", unknowns[0])
@@ -357,10 +366,11 @@ func (a *app) tokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(t, func(w io.Writer) {
-				fmt.Fprintln(w, t.Token)
-				a.Say("this is shown once; it is %s with the role %s", t.ID, t.Role)
-			})
+			if err := a.Show(t, func(w io.Writer) { fmt.Fprintln(w, t.Token) }); err != nil {
+				return err
+			}
+			a.Say("this is shown once; it is %s with the role %s", t.ID, t.Role)
+			return nil
 		}),
 	}
 	add.Flags().StringVar(&role, "role", string(coord.RoleRead), "operator, draft or read")

@@ -123,12 +123,18 @@ func (a *app) jobDraft() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(j, func(w io.Writer) {
-				a.Review(w, j)
-				a.Say("drafted as job %d; look at it and run it: signalbox job run %d", j.Number, j.Number)
-			})
+			return a.drafted(j)
 		}),
 	}
+}
+
+// drafted shows a new draft and says how it is run.
+func (a *app) drafted(j coord.Job) error {
+	if err := a.Show(j, func(w io.Writer) { a.Review(w, j) }); err != nil {
+		return err
+	}
+	a.Say("drafted as job %d; look at it and run it: signalbox job run %d", j.Number, j.Number)
+	return nil
 }
 
 func (a *app) jobValidate() *cobra.Command {
@@ -208,14 +214,10 @@ func (a *app) jobAct(use, short string, do func(*client.Client, context.Context,
 			if err != nil {
 				return err
 			}
-			return a.Show(j, func(w io.Writer) {
-				if j.State == coord.JobDraft {
-					a.Review(w, j)
-					a.Say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
-					return
-				}
-				fmt.Fprintf(w, "job %d is %s\n", j.Number, j.State)
-			})
+			if j.State == coord.JobDraft {
+				return a.drafted(j)
+			}
+			return a.Show(j, func(w io.Writer) { fmt.Fprintf(w, "job %d is %s\n", j.Number, j.State) })
 		}),
 	}
 }
@@ -232,10 +234,7 @@ func (a *app) jobContinue() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(j, func(w io.Writer) {
-				a.Review(w, j)
-				a.Say("drafted as job %d; run it: signalbox job run %d", j.Number, j.Number)
-			})
+			return a.drafted(j)
 		}),
 	}
 }
@@ -268,12 +267,13 @@ func (a *app) jobExport() *cobra.Command {
 			if err := write(name, func(w io.Writer) error { return c.Export(ctx, args[0], w) }); err != nil {
 				return err
 			}
-			return a.Show(struct {
+			if err := a.Show(struct {
 				File string `json:"file"`
-			}{name}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s\n", name)
-				a.Say("check it anywhere with: signalbox verify %s", name)
-			})
+			}{name}, func(w io.Writer) { fmt.Fprintln(w, name) }); err != nil {
+				return err
+			}
+			a.Say("check it anywhere with: signalbox verify %s", name)
+			return nil
 		}),
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write, - for standard output (default signalbox-job-N.zip)")

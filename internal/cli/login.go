@@ -99,13 +99,13 @@ func (a *app) keep(link *url.URL, paired daemon.Paired, file, show bool) error {
 		if err := writeToken(where, paired.Token); err != nil {
 			return coord.Errorf(coord.Unavailable, "the token could not be written to %s: %s", where, reason(err))
 		}
-		a.Say("! agents run as your user and can read this file; a keyring keeps the token from them")
+		a.Say("! agents run as your user and can read this file; a keyring would keep it from\n  them")
 	default:
 		if err := keyring.Set(keyringService, address, paired.Token); err != nil {
 			return coord.Errorf(coord.Unavailable, "there is no keyring here; the link is used up, so restart signalbox serve or press Enter in its terminal for a new one, and log in with --file or --show")
 		}
 	}
-	a.Say("you are the operator of %s; the token is in %s", address, where)
+	a.Say("you are the operator of %s\nthe token is in %s", address, where)
 	return nil
 }
 
