@@ -56,7 +56,7 @@ func (s *session) ask(id, params json.RawMessage) {
 	case tooMany:
 		s.c.reply(outgoing{ID: id, Result: chosen("")})
 		s.q.put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
-			Kind: "request", Title: cut(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
+			Kind: "request", Title: clip(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
 			Detail: fmt.Sprintf("answered as cancelled by Signalbox: more than %d requests were open", coord.MaxPendingRequests),
 		}}, 0)
 	case flood:

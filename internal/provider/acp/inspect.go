@@ -73,7 +73,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 		in.Problem = unsent(ctx, methodInitialize, err).Message
 		return
 	}
-	in.Identity.Version = cut(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
+	in.Identity.Version = clip(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "initialize", Has: true, Evidence: coord.Measured, Detail: "protocol version 1"})
 	in.Capabilities = append(in.Capabilities, declared(r)...)
 	opened, err := a.open(ctx, c, t.Scratch, t.Config)
@@ -139,7 +139,7 @@ func modes(r newResult) string {
 	for _, m := range r.Modes.Available {
 		names = append(names, cut(m.ID, maxName))
 	}
-	return cut("modes "+strings.Join(names, ", ")+"; default "+r.Modes.Current, coord.MaxReason)
+	return clip("modes "+strings.Join(names, ", ")+"; default "+r.Modes.Current, coord.MaxReason)
 }
 
 // notAnEndpoint says why well-known programs are no ACP agents.

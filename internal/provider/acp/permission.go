@@ -29,7 +29,7 @@ func (p permissionParams) options() (out []coord.Option, dropped int) {
 		switch k {
 		case coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways:
 			if o.ID != "" && len(o.ID) <= coord.MaxTitle && len(out) < coord.MaxOptions {
-				out = append(out, coord.Option{ID: o.ID, Name: cut(o.Name, coord.MaxTitle), Kind: k})
+				out = append(out, coord.Option{ID: o.ID, Name: clip(o.Name, coord.MaxTitle), Kind: k})
 				continue
 			}
 		}
@@ -85,11 +85,11 @@ func (t toolCall) describe() coord.RequestContent {
 	section(&b, "Places", t.places())
 	if len(c.Title) > coord.MaxTitle {
 		section(&b, "Title", c.Title)
-		c.Title = cut(c.Title, coord.MaxTitle)
+		c.Title = clip(c.Title, coord.MaxTitle)
 	}
 	c.Detail = strings.TrimSpace(b.String())
 	if len(c.Detail) > coord.MaxRequestContent {
-		c.Detail, c.Cut = cut(c.Detail, coord.MaxRequestContent), true
+		c.Detail, c.Cut = clip(c.Detail, coord.MaxRequestContent), true
 	}
 	return c
 }

@@ -27,8 +27,8 @@ var contents = []struct {
 		coord.RequestContent{Title: "T", Detail: "Text:\nwhy\n\nContent:\nof type \"terminal\", which is not shown\n\nContent:\nof type \"image\", which is not shown", Cut: true}},
 	{"no title", `{"toolCallId":"c5","rawInput":"plain"}`,
 		coord.RequestContent{Title: "The agent asks for a permission and does not say for what.", Detail: "Input:\nplain"}},
-	{"a long title", `{"toolCallId":"c6","title":"` + strings.Repeat("t", 300) + `","rawInput":{"a":1}}`,
-		coord.RequestContent{Title: strings.Repeat("t", coord.MaxTitle-3) + "...", Detail: "Input:\n{\n  \"a\": 1\n}\n\nTitle:\n" + strings.Repeat("t", 300)}},
+	{"a long title", `{"toolCallId":"c6","title":"` + strings.Repeat("t ", 150) + `","rawInput":{"a":1}}`,
+		coord.RequestContent{Title: strings.Repeat("t ", 98) + "t...", Detail: "Input:\n{\n  \"a\": 1\n}\n\nTitle:\n" + strings.Repeat("t ", 149) + "t"}},
 	{"too much", `{"toolCallId":"c7","title":"T","rawInput":"` + strings.Repeat("x", 70<<10) + `"}`,
 		coord.RequestContent{Title: "T", Detail: "Input:\n" + strings.Repeat("x", coord.MaxRequestContent-3-len("Input:\n")) + "...", Cut: true}},
 }

@@ -78,13 +78,13 @@ func (u update) events() []provider.Event {
 		return u.chunk(coord.ChannelThought)
 	case "tool_call", "tool_call_update":
 		return []provider.Event{{Kind: provider.EventActivity, Activity: &coord.Activity{
-			ID: cut(u.ID, maxID), Kind: or(cut(u.Kind, maxName), "tool"), Title: cut(u.Title, coord.MaxTitle), Status: cut(u.Status, maxName), Detail: u.summary(),
+			ID: cut(u.ID, maxID), Kind: or(cut(u.Kind, maxName), "tool"), Title: clip(u.Title, coord.MaxTitle), Status: cut(u.Status, maxName), Detail: u.summary(),
 		}}}
 	case "plan":
 		events := make([]provider.Event, 0, min(len(u.Entries), maxPlan))
 		for _, e := range u.Entries[:min(len(u.Entries), maxPlan)] {
 			events = append(events, provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
-				Kind: "plan", Title: cut(e.Content, coord.MaxTitle), Status: cut(e.Status, maxName),
+				Kind: "plan", Title: clip(e.Content, coord.MaxTitle), Status: cut(e.Status, maxName),
 			}})
 		}
 		return events
@@ -124,7 +124,7 @@ func (t toolCall) summary() string {
 	if !t.hasInput() {
 		return ""
 	}
-	return cut(string(t.RawInput), maxDetail)
+	return clip(string(t.RawInput), maxDetail)
 }
 
 func (t toolCall) hasInput() bool {
@@ -196,12 +196,12 @@ func (b block) content() *provider.Content {
 		if b.Resource.Blob != "" {
 			return embedded(name, b.Resource.MimeType, b.Resource.Blob)
 		}
-		return &provider.Content{Name: cut(name, coord.MaxTitle), Media: or(cut(b.Resource.MimeType, maxName), "text/plain"), Bytes: []byte(b.Resource.Text)}
+		return &provider.Content{Name: clip(name, coord.MaxTitle), Media: or(cut(b.Resource.MimeType, maxName), "text/plain"), Bytes: []byte(b.Resource.Text)}
 	case "resource_link":
 		if b.URI == "" {
 			return nil
 		}
-		return &provider.Content{Name: cut(or(b.Name, path.Base(b.URI)), coord.MaxTitle), Media: cut(b.MimeType, maxName), Reference: cut(b.URI, coord.MaxReason)}
+		return &provider.Content{Name: clip(or(b.Name, path.Base(b.URI)), coord.MaxTitle), Media: cut(b.MimeType, maxName), Reference: clip(b.URI, coord.MaxReason)}
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func embedded(name, media, data string) *provider.Content {
 	if err != nil {
 		return nil
 	}
-	return &provider.Content{Name: cut(name, coord.MaxTitle), Media: or(cut(media, maxName), "application/octet-stream"), Bytes: raw}
+	return &provider.Content{Name: clip(name, coord.MaxTitle), Media: or(cut(media, maxName), "application/octet-stream"), Bytes: raw}
 }
 
 // stopped says what a prompt's answer means. said is whether anything came in
