@@ -60,12 +60,7 @@ func exit(err error) int {
 }
 
 func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
-	// Agents that work for a moment, and say so first.
-	adapters := map[coord.Route]provider.Adapter{coord.RouteACP: providertest.NewFake(coord.RouteACP, providertest.Always(providertest.Script{Steps: []providertest.Step{
-		{Do: providertest.Say, Text: "begun"},
-		{Do: providertest.Say, Text: " and done", After: time.Second},
-		{Do: providertest.End, State: coord.AttemptCompleted},
-	}}))}
+	adapters := map[coord.Route]provider.Adapter{coord.RouteACP: providertest.NewFake(coord.RouteACP, work)}
 	store, err := artifact.New(filepath.Join(g.Dir, "artifacts"), g.Redactor.String)
 	if err != nil {
 		return daemon.Parts{}, err
@@ -82,6 +77,22 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 		},
 		Loop: loop,
 	}, nil
+}
+
+// forLong is in the instruction of work that does not end by itself.
+const forLong = "for long"
+
+// work is done for a moment or for long; the agent says when it has begun.
+func work(w provider.Work) providertest.Script {
+	span := time.Second
+	if strings.Contains(w.Prompt, forLong) {
+		span = time.Hour
+	}
+	return providertest.Script{Steps: []providertest.Step{
+		{Do: providertest.Say, Text: "begun"},
+		{Do: providertest.Say, Text: " and done", After: span},
+		{Do: providertest.End, State: coord.AttemptCompleted},
+	}}
 }
 
 func options(dir string, stderr io.Writer, ready func(daemon.Place, daemon.Link)) daemon.ServeOptions {

@@ -235,14 +235,14 @@ func TestTheOperatorStopsSignalbox(t *testing.T) {
 }
 
 // run starts a job and waits until its agent has begun.
-func (s *served) run() {
+func (s *served) run(instruction string) {
 	s.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	decode(s.t, s.do(http.MethodPost, "/api/agents", `{"id":"a","route":"acp","executable":"`+self+`"}`, nil), http.StatusCreated, nil)
-	decode(s.t, s.do(http.MethodPost, "/api/jobs", `{"tasks":[{"agent":"a","instruction":"Work"}]}`, nil), http.StatusCreated, nil)
+	decode(s.t, s.do(http.MethodPost, "/api/jobs", `{"tasks":[{"agent":"a","instruction":"`+instruction+`"}]}`, nil), http.StatusCreated, nil)
 	var frozen api.Data[coord.Job]
 	decode(s.t, s.do(http.MethodPost, "/api/jobs/1/freeze", "", nil), http.StatusOK, &frozen)
 	decode(s.t, s.do(http.MethodPost, "/api/jobs/1/run", `{"digest":"`+frozen.Data.Frozen.Digest+`"}`, nil), http.StatusOK, nil)
@@ -264,10 +264,16 @@ func (s *served) run() {
 }
 
 func TestAStopEndsWhatRunsAndADrainWaitsForIt(t *testing.T) {
-	for body, want := range map[string]coord.JobState{`{}`: coord.JobCancelled, `{"drain":true}`: coord.JobCompleted} {
+	for body, c := range map[string]struct {
+		instruction string
+		want        coord.JobState
+	}{
+		`{}`:             {"Work " + forLong, coord.JobCancelled},
+		`{"drain":true}`: {"Work for a moment", coord.JobCompleted},
+	} {
 		t.Run(body, func(t *testing.T) {
 			s := serve(t)
-			s.run()
+			s.run(c.instruction)
 			decode(t, s.do(http.MethodPost, "/api/stop", body, nil), http.StatusAccepted, nil)
 			if err := s.wait(); err != nil {
 				t.Fatal(err)
@@ -279,8 +285,8 @@ func TestAStopEndsWhatRunsAndADrainWaitsForIt(t *testing.T) {
 			defer j.Close()
 			err = j.View(t.Context(), func(v *journal.View) error {
 				job, err := v.JobHead(coord.JobRef{Number: 1})
-				if job.State != want {
-					t.Errorf("the job is %s, want %s", job.State, want)
+				if job.State != c.want {
+					t.Errorf("the job is %s, want %s", job.State, c.want)
 				}
 				return err
 			})
