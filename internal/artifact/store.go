@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 )
 
 // ErrDamaged marks the error of bytes that no longer match their digest.
@@ -165,9 +166,11 @@ func (s *Store) write(ctx context.Context, sha string, data []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	fault.Point("artifact.place.before")
 	if err := s.place(f.Name(), sha); err != nil {
 		return err
 	}
+	fault.Point("artifact.place.after")
 	if err := syncDir(filepath.Dir(s.path(sha))); err != nil {
 		return diskError("flushing an artifact's directory", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 )
 
 // The pauses between two starts of a worker that keeps dying: from minPause,
@@ -165,6 +166,7 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 func (s *supervisor) hear(r report, p *process) error {
 	switch r.State {
 	case workerReady:
+		fault.Point("door.ready")
 		s.now.Store(&link{transport: p.transport})
 		s.log.Info("the worker is ready", "pid", p.cmd.Process.Pid)
 		if s.wasReady {
@@ -218,7 +220,7 @@ func (s *supervisor) start() (*process, error) {
 	// Not CommandContext: the worker is asked to end and gets its time for it.
 	cmd := &exec.Cmd{
 		Path: s.executable, Args: append([]string{s.executable}, s.args...),
-		Env:        workerEnvironment(os.Environ()),
+		Env:        append(workerEnvironment(os.Environ()), fault.Env()...),
 		Stderr:     s.stderr,
 		ExtraFiles: []*os.File{theirs, write}, // linkFD, reportFD
 		// A group of its own: Ctrl-C on a terminal is for the front door, which
@@ -228,9 +230,11 @@ func (s *supervisor) start() (*process, error) {
 		// keep the next worker from being started.
 		WaitDelay: coord.KillGrace,
 	}
+	fault.Point("door.start.before")
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), reports.Close())
 	}
+	fault.Point("door.start.after")
 	return &process{cmd, conn, transportOn(conn), reports}, nil
 }
 

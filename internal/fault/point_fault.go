@@ -3,37 +3,104 @@
 package fault
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 )
 
-// armed is the chosen point, and how often it is still to be passed.
-type armed struct {
+const (
+	deathVar = "SIGNALBOX_FAULT"
+	traceVar = "SIGNALBOX_FAULT_TRACE"
+)
+
+// hit is a point reached for the nth time.
+type hit struct {
 	name string
-	left atomic.Int64
+	n    int
 }
 
-var arm = sync.OnceValue(func() *armed {
-	name, count, _ := strings.Cut(os.Getenv("SIGNALBOX_FAULT"), ":")
-	n, err := strconv.ParseInt(count, 10, 64)
-	if err != nil || n < 1 {
-		n = 1
+// deaths are the chosen hits: true to kill the parent instead.
+var deaths = sync.OnceValue(func() map[hit]bool {
+	all := map[hit]bool{}
+	for entry := range strings.SplitSeq(os.Getenv(deathVar), ",") {
+		point, parent := strings.CutPrefix(entry, "parent@")
+		name, count, _ := strings.Cut(point, ":")
+		n, err := strconv.Atoi(count)
+		if err != nil || n < 1 {
+			n = 1
+		}
+		all[hit{name, n}] = parent
 	}
-	a := &armed{name: name}
-	a.left.Store(n)
-	return a
+	return all
 })
+
+var (
+	mu    sync.Mutex
+	local = map[string]int{} // the hits of this process
+)
 
 // Point names a step at which a crash test may end the process.
 func Point(name string) {
-	a := arm()
-	if name != a.name || a.left.Add(-1) != 0 {
-		return
+	n, err := count(name)
+	if err != nil {
+		// A point that is not noted would be forgotten by the test.
+		fmt.Fprintln(os.Stderr, "fault: the trace cannot be written:", err)
+		os.Exit(3)
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for oneself
-	select {}
+	parent, chosen := deaths()[hit{name, n}]
+	switch {
+	case !chosen:
+	case parent:
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL) // it may be gone
+	default:
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for oneself
+		select {}
+	}
+}
+
+// count notes a hit and gives its number.
+func count(name string) (n int, err error) {
+	mu.Lock()
+	defer mu.Unlock()
+	path := os.Getenv(traceVar)
+	if path == "" {
+		local[name]++
+		return local[name], nil
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600) //nolint:gosec // the test names the file
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() // and with it the lock
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return 0, err
+	}
+	before, err := io.ReadAll(f)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(before) {
+		if string(line) == name+"\n" {
+			n++
+		}
+	}
+	_, err = f.WriteString(name + "\n")
+	return n + 1, err
+}
+
+// Env gives the variables by which a child takes part in a crash test, as
+// NAME=value.
+func Env() []string {
+	var env []string
+	for _, name := range []string{deathVar, traceVar} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 	"signalbox/internal/journal/ownerlock"
 )
 
@@ -219,7 +220,9 @@ func (j *Journal) begin(ctx context.Context) error {
 		return j.readHead(ctx)
 	}()
 	if err == nil {
+		fault.Point("journal.begin.before")
 		err = w.run(ctx, "COMMIT")
+		fault.Point("journal.begin.after")
 	}
 	if err != nil {
 		_ = w.run(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"signalbox/internal/fault"
 )
 
 // gateArg is the first argument that makes our binary a gate.
@@ -33,6 +35,7 @@ func gate(path string, argv []string) {
 	// Everything but the standard streams closes at exec: these two pipes, and
 	// whatever the worker itself may have inherited from its own parent.
 	closeAtExec()
+	fault.Point("gate.wait")
 	var b [1]byte
 	for {
 		n, err := syscall.Read(goFD, b[:])
@@ -45,6 +48,7 @@ func gate(path string, argv []string) {
 		break
 	}
 	adoptOrphans()
+	fault.Point("gate.exec")
 	err := syscall.Exec(path, argv, os.Environ())
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 )
 
 // Ending says what came before a process's exit.
@@ -145,12 +146,14 @@ func (p *Process) Kill(ctx context.Context) error {
 	if p.ended {
 		return nil
 	}
+	fault.Point("process.kill.before")
 	if err := p.tree.end(ctx); err != nil {
 		return err
 	}
 	if _, err := p.Wait(ctx); err != nil {
 		return err
 	}
+	fault.Point("process.kill.after")
 	if err := p.ledger.Ended(ctx, p.id); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 )
 
 // Executable is the path under which this very binary can be started again.
@@ -61,7 +62,7 @@ func spawn(executable string, spec Spec, marker string) (*gated, error) {
 	}
 	proc, err := os.StartProcess(executable, append([]string{executable, gateArg, spec.Path}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
-		Env:   append(slices.Clone(spec.Env), MarkerEnv+"="+marker),
+		Env:   slices.Concat(spec.Env, []string{MarkerEnv + "=" + marker}, fault.Env()),
 		Files: theirs[:],
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
+	"signalbox/internal/fault"
 )
 
 // Ledger keeps which processes may exist, across the death of the worker.
@@ -112,9 +113,11 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 // release commits the identity and lets the gate become the program.
 func (s *Starter) release(ctx context.Context, spec Spec, id Identity, g *gated) error {
+	fault.Point("process.started.before")
 	if err := s.ledger.Started(ctx, spec.Owner, id); err != nil {
 		return err
 	}
+	fault.Point("process.started.after")
 	// The last moment at which the program provably never ran.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -122,6 +125,7 @@ func (s *Starter) release(ctx context.Context, spec Spec, id Identity, g *gated)
 	if _, err := g.goPipe.Write([]byte{1}); err != nil {
 		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start.", Err: err}
 	}
+	fault.Point("process.go.after")
 	stop := context.AfterFunc(ctx, func() { _ = g.status.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var b [16]byte
@@ -181,7 +185,9 @@ func (s *Starter) Sweep(ctx context.Context, ids []Identity) error {
 			continue
 		}
 		all.Go(func() {
+			fault.Point("process.sweep.before")
 			if errs[i] = KillTree(ctx, id); errs[i] == nil {
+				fault.Point("process.sweep.after")
 				errs[i] = s.ledger.Ended(ctx, id)
 			}
 		})

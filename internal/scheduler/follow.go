@@ -225,14 +225,17 @@ func (o *owner) content(c provider.Content) bool {
 				Kind: "artifact", Title: c.Name, Status: "not kept", Detail: told(err, "it could not be stored")}})
 		}
 	}
+	fault.Point("event.content.before")
 	texts := o.answer.take(false)
-	return o.commit(func(tx *journal.Tx) error {
+	did := o.commit(func(tx *journal.Tx) error {
 		if err := o.write(tx, texts); err != nil {
 			return err
 		}
 		_, err := tx.AddArtifact(a)
 		return err
 	})
+	fault.Point("event.content.after")
+	return did
 }
 
 // keep stores bytes within the job's quota and completes the artifact's row.
@@ -263,12 +266,14 @@ func (o *owner) keepLate(what string) {
 		return
 	}
 	what, _ = cutText(o.s.Redactor.String(what), coord.MaxReason)
+	fault.Point("event.late.before")
 	o.commit(func(tx *journal.Tx) error {
 		if err := tx.EditAttempt(o.id, func(a coord.Attempt) coord.Attempt { a.Late++; return a }); err != nil {
 			return err
 		}
 		return o.tell(tx, coord.AttemptLate, coord.Text{Channel: "late", Text: what})
 	})
+	fault.Point("event.late.after")
 }
 
 // finish commits the provider's own end with all that the agent said.

@@ -213,7 +213,9 @@ func (o *owner) send(session provider.Session) bool {
 
 // close ends the session and notes what is then certain.
 func (o *owner) close(session provider.Session) {
+	fault.Point("attempt.close.before")
 	activity, err := session.Close(context.WithoutCancel(o.ctx))
+	fault.Point("attempt.close.after")
 	if err != nil {
 		o.s.Logger.Warn("a session could not be ended cleanly", "attempt", o.id, "err", err)
 	}
@@ -269,7 +271,9 @@ func (o *owner) stop() bool {
 	o.at = stopped
 	session := o.session
 	o.s.work.Go(func() {
+		fault.Point("cancel.deliver.before")
 		outcome, err := session.Cancel(o.ctx)
+		fault.Point("cancel.deliver.after")
 		if err != nil {
 			o.s.Logger.Warn("a cancellation may not have reached the agent", "attempt", o.id, "err", err)
 		}
