@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -46,9 +47,11 @@ type API struct {
 	places  chan struct{}   // a token for each open event stream
 	ending  context.Context // ends with the API, and all streams with it
 	endAll  context.CancelCauseFunc
-	mu      sync.Mutex // held to open a stream, or to close the API
-	closed  bool
 	streams sync.WaitGroup
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running int           // requests under way
+	quiet   chan struct{} // closed when none is, once closed is set
 }
 
 var errStopping = coord.Errorf(coord.Unavailable, "Signalbox is stopping: connect again when it runs")
@@ -58,7 +61,7 @@ func New(o Options) *API {
 	useProblems()
 	a := &API{
 		Stages: o.Stages, journal: o.Journal, log: o.Logger, host: o.Host, version: o.Version, stop: o.Stop,
-		mux: http.NewServeMux(), places: make(chan struct{}, coord.MaxStreams),
+		mux: http.NewServeMux(), places: make(chan struct{}, coord.MaxStreams), quiet: make(chan struct{}),
 	}
 	a.ending, a.endAll = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, huma.Config{
@@ -110,6 +113,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.write(w, NewProblem(err))
 		return
 	}
+	if !a.enter() {
+		a.write(w, NewProblem(errStopping))
+		return
+	}
+	defer a.leave()
 	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), actorKey{}, who), apiKey{}, a))
 	r.Body = http.MaxBytesReader(w, r.Body, coord.MaxBody+1)
 	a.mux.ServeHTTP(w, r)
@@ -118,13 +126,43 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // apiKey finds the API in the context of its requests.
 type apiKey struct{}
 
-// Close ends the event streams and waits for them. No new one starts.
+// enter counts a request; false when the API is closed.
+func (a *API) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.running++
+	return true
+}
+
+func (a *API) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running--
+	if a.closed && a.running == 0 {
+		close(a.quiet)
+	}
+}
+
+// Close ends the event streams, takes no more requests, and waits for those
+// under way, for coord.KillGrace at most: the answer to the stop itself is kept
+// in the journal, as that of every change, and must find it open.
 func (a *API) Close() {
 	a.mu.Lock()
+	if !a.closed && a.running == 0 {
+		close(a.quiet)
+	}
 	a.closed = true
 	a.mu.Unlock()
 	a.endAll(errStopping)
 	a.streams.Wait()
+	select {
+	case <-a.quiet:
+	case <-time.After(coord.KillGrace):
+		a.log.Warn("requests were cut off because Signalbox ends")
+	}
 }
 
 // WriteProblem answers a plain HTTP request with a problem.
