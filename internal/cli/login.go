@@ -67,6 +67,10 @@ there, agents included. --show prints it once instead, for SIGNALBOX_TOKEN.`,
 			if err != nil || link.Fragment == "" || link.Host == "" {
 				return coord.Errorf(coord.Invalid, "this is not a pairing link: it looks like http://127.0.0.1:7717/pair#… and needs quotes in a shell")
 			}
+			// A link is good once, so where the token goes is tried first.
+			if !file && !show && !keyringWorks() {
+				return coord.Errorf(coord.Unavailable, "there is no keyring here, and the link was not used: log in with --file to keep the token in a file, or with --show to see it")
+			}
 			paired, err := redeem(cmd.Context(), link, name)
 			if err != nil {
 				return err
@@ -102,11 +106,17 @@ func (a *app) keep(link *url.URL, paired daemon.Paired, file, show bool) error {
 		a.Say("! agents run as your user and can read this file; a keyring would keep it from\n  them")
 	default:
 		if err := keyring.Set(keyringService, address, paired.Token); err != nil {
-			return coord.Errorf(coord.Unavailable, "there is no keyring here; the link is used up, so restart signalbox serve or press Enter in its terminal for a new one, and log in with --file or --show")
+			return coord.Errorf(coord.Unavailable, "the keyring did not take the token and the link is used up: restart signalbox serve for a new one, and log in with --file or --show")
 		}
 	}
 	a.Say("you are the operator of %s\nthe token is in %s", address, where)
 	return nil
+}
+
+// keyringWorks reports whether the user's keyring takes an entry.
+func keyringWorks() bool {
+	const probe = "probe"
+	return keyring.Set(keyringService, probe, probe) == nil && keyring.Delete(keyringService, probe) == nil
 }
 
 // writeToken replaces the token file, readable by this user alone.

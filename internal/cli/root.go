@@ -90,8 +90,8 @@ func (a *app) root() *cobra.Command {
 		Use:   "signalbox",
 		Short: "Coordinate agents that you can hold to account",
 		Long: `Signalbox lets agents work for you and holds them to account: you approve the
-plan before it runs, you are asked at every point that matters, no work is ever
-sent twice, and what you get tells a claim from a proof.`,
+plan before it runs, you decide what agents ask, no work is ever sent twice, and
+what you get tells a claim from a proof.`,
 		Example: `  # see a whole job in a few seconds, without an account
   signalbox demo
   # run it here, and log in with the link that it prints
