@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,7 +34,12 @@ type Ground struct {
 type Parts struct {
 	api.Stages
 	Loop Loop
+	// Keeper removes what was kept long enough; nil where nothing is removed.
+	Keeper Keeper
 }
+
+// Keeper works beside the loop until its context ends.
+type Keeper interface{ Run(ctx context.Context) }
 
 // Loop is the scheduler as a process sees it.
 type Loop interface {
@@ -189,6 +195,15 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 	if err := writeReport(reports, report{State: workerReady}); err != nil {
 		return err
 	}
+	keeping, stopKeeping := context.WithCancelCause(ctx)
+	var keeper sync.WaitGroup
+	if parts.Keeper != nil {
+		keeper.Go(func() { parts.Keeper.Run(keeping) })
+	}
+	defer func() {
+		stopKeeping(ErrShutdown)
+		keeper.Wait()
+	}()
 	err = w.work(ctx, j, parts.Loop)
 	if err == nil {
 		err = w.tell(context.WithoutCancel(ctx), j, coord.WorkerStopped)
@@ -234,6 +249,9 @@ func (w *worker) settle(ran <-chan error) error {
 	defer window.Stop()
 	select {
 	case err := <-ran:
+		if errors.Is(err, ErrShutdown) || errors.Is(err, ErrOperatorStop) {
+			return nil // told to end before it had begun: that is no failure
+		}
 		return err
 	case <-window.C:
 		return coord.Errorf(coord.Internal, "what runs could not be settled in time; the next start finds what became of it")
