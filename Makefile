@@ -9,7 +9,8 @@ CACHE := $(CURDIR)/.cache
 GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
 GOVULNCHECK := $(CACHE)/bin/govulncheck-$(GOVULNCHECK_VERSION)
 
-# How long `make fuzz` tries each fuzz test.
+# How long `make fuzz` tries each fuzz test. CI does not: what fuzzing finds is
+# by chance, and `make test` runs each fuzz test on its seeds.
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
@@ -42,6 +43,10 @@ fuzz: ## run each fuzz test for FUZZTIME (10s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' internal | while IFS=: read -r file func; do \
 		go test -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
 	done
+
+.PHONY: demo
+demo: ## play a whole job with scripted agents, in a directory of its own
+	go run ./cmd/signalbox demo
 
 .PHONY: peers
 peers: ## install the agents and clients of the tests into .cache/peers

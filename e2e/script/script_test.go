@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	program = filepath.Join(dir, "signalbox")
 	build := exec.CommandContext(context.Background(), "go", "build", "-o", program, "signalbox/cmd/signalbox")
 	if out, err := build.CombinedOutput(); err != nil {

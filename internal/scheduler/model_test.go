@@ -95,10 +95,10 @@ func newModel(t *rapid.T, scratch string) *model {
 		// only one goroutine draws.
 		return m.scripts[scriptOf(w.Prompt)]
 	})
-	m.world.store, m.world.scratch = memoryStore{}, scratch
+	m.store, m.scratch = memoryStore{}, scratch
 	// Virtual hours pass: looking at the clock each second would be most of the work.
-	m.world.tick = 5 * time.Minute
-	m.world.scripts = rapid.SliceOfN(scripts, 6, 6).Draw(t, "scripts")
+	m.tick = 5 * time.Minute
+	m.scripts = rapid.SliceOfN(scripts, 6, 6).Draw(t, "scripts")
 	m.begin()
 	return m
 }

@@ -58,8 +58,9 @@ type world struct {
 type worker struct {
 	journal   *journal.Journal
 	scheduler *Scheduler
-	stop      context.CancelFunc
-	done      chan error
+	stop      context.CancelCauseFunc
+	done      chan struct{}
+	err       error // how Run ended, once done is closed
 }
 
 var operator = coord.Actor{Credential: "crd_1", Name: "op", Role: coord.RoleOperator, Door: "api", Presence: "terminal"}
@@ -112,21 +113,25 @@ func (w *world) begin() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	s := New(Options{Journal: j, Adapters: map[coord.Route]provider.Adapter{w.fake.Route(): w.fake}, Store: w.store, Quota: w.quota,
 		Redactor: w.secret, Host: "here", Scratch: w.scratch, Logger: slog.New(slog.DiscardHandler)})
 	s.tick = w.tick
-	w.worker = &worker{journal: j, scheduler: s, stop: stop, done: make(chan error, 1)}
-	go func() { w.done <- s.Run(ctx) }()
+	w.worker = &worker{journal: j, scheduler: s, stop: stop, done: make(chan struct{})}
+	go func(run *worker) {
+		defer close(run.done)
+		run.err = s.Run(ctx)
+	}(w.worker)
 	synctest.Wait()
 }
 
 // end stops the worker as SIGTERM does.
 func (w *world) end() {
 	w.t.Helper()
-	w.stop()
-	if err := <-w.done; err != nil {
-		w.t.Errorf("the scheduler ended with %v", err)
+	w.stop(errOver)
+	<-w.done
+	if w.err != nil {
+		w.t.Errorf("the scheduler ended with %v", w.err)
 	}
 	if err := w.journal.Close(); err != nil {
 		w.t.Error(err)
@@ -140,7 +145,7 @@ func (w *world) crash() {
 	if err := w.journal.Close(); err != nil {
 		w.t.Error(err)
 	}
-	w.stop()
+	w.stop(errOver)
 	w.scheduler.mu.Lock()
 	for _, o := range w.scheduler.owners {
 		o.leave(errOver)
