@@ -71,7 +71,7 @@ func TestReadmeShowsWhatItsCommandsPrint(t *testing.T) {
 // the names of this machine replaced by those of README.
 func typed(t *testing.T, user *syscall.Credential, blocks [][]string) []string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "readme-") // t.TempDir is closed to other users
+	dir, err := os.MkdirTemp("", "readme-") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func typed(t *testing.T, user *syscall.Credential, blocks [][]string) []string {
 		t.Fatal(err)
 	}
 	if user != nil {
-		for _, f := range []error{os.Chown(dir, int(user.Uid), int(user.Gid)), os.Chmod(filepath.Dir(program), 0o755)} { //nolint:gosec // the other user runs the program there
+		for _, f := range []error{os.Chown(dir, int(user.Uid), int(user.Gid)), os.Chmod(filepath.Dir(program), 0o755)} {
 			if f != nil {
 				t.Fatal(f)
 			}
@@ -100,8 +100,7 @@ func typed(t *testing.T, user *syscall.Credential, blocks [][]string) []string {
 	var link string
 	var shown []string
 	for i, block := range blocks {
-		switch {
-		case i == 0:
+		if i == 0 {
 			w := run("serve", "--listen", "0")
 			w.see(`signalbox run --agent NAME "…"`)
 			t.Cleanup(func() {
@@ -110,18 +109,18 @@ func typed(t *testing.T, user *syscall.Credential, blocks [][]string) []string {
 			})
 			shown = append(shown, tidy(w))
 			link, _, _ = strings.Cut(strings.SplitN(w.text(), "login '", 2)[1], "'")
-		default:
-			w := run(words(strings.Replace(block[1], "LINK", link, 1))...)
-			w.yes()
-			w.ends(0)
-			shown = append(shown, tidy(w))
+			continue
 		}
+		w := run(words(strings.Replace(block[1], "LINK", link, 1))...)
+		w.yes()
+		w.ends(0)
+		shown = append(shown, tidy(w))
 	}
 	plan := planFile.FindStringSubmatch(readmeText(t))
 	if plan == nil {
 		t.Fatal("README shows no plan file")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "clear.toml"), []byte(plan[1]), 0o644); err != nil { //nolint:gosec // the other user reads it
+	if err := os.WriteFile(filepath.Join(dir, "clear.toml"), []byte(plan[1]), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := run("job", "draft", "clear.toml")

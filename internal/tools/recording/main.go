@@ -126,15 +126,15 @@ func (r *recorder) add(after time.Duration, text string) {
 
 // command records one command line with its answers.
 func (r *recorder) command(ctx context.Context, program, dir string, env, args []string, answers []answer) error {
-	shown := "signalbox"
+	words := []string{"signalbox"}
 	for _, a := range args {
 		if strings.Contains(a, " ") {
 			a = `"` + a + `"`
 		}
-		shown += " " + a
+		words = append(words, a)
 	}
 	r.add(thinking, "\x1b[1m$\x1b[m ")
-	for _, key := range shown {
+	for _, key := range strings.Join(words, " ") {
 		r.add(typing, string(key))
 	}
 	r.add(thinking/2, "\n")

@@ -69,18 +69,18 @@ func (r *recorder) lines() [][]span {
 }
 
 func style(parameters string) string {
-	var out string
+	var out strings.Builder
 	for p := range strings.SplitSeq(parameters, ";") {
 		switch {
 		case p == "1":
-			out += ` font-weight="700"`
+			out.WriteString(` font-weight="700"`)
 		case p == "2":
-			out += ` fill="#9aa4b2"`
+			out.WriteString(` fill="#9aa4b2"`)
 		case inks[p] != "":
-			out += fmt.Sprintf(` fill=%q`, inks[p])
+			fmt.Fprintf(&out, ` fill=%q`, inks[p])
 		}
 	}
-	return out
+	return out.String()
 }
 
 // svg draws it. Each piece appears at its time, and the screen scrolls as a
