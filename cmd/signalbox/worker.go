@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
+	"signalbox/internal/retention"
 	"signalbox/internal/scheduler"
 	"signalbox/internal/synthesis"
 )
@@ -56,19 +57,22 @@ func build(declared []directory.Declared) daemon.Build {
 		if err := dir.Declare(ctx, declared); err != nil {
 			return none, err
 		}
+		quota := artifact.NewQuota(artifact.DefaultLimits(), used)
+		results := synthesis.New(g.Journal, store)
 		loop := scheduler.New(scheduler.Options{
-			Journal: g.Journal, Adapters: adapters, Store: store, Quota: artifact.NewQuota(artifact.DefaultLimits(), used),
+			Journal: g.Journal, Adapters: adapters, Store: store, Quota: quota,
 			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger,
 		})
 		return daemon.Parts{
-			Loop: loop,
+			Loop:   loop,
+			Keeper: &retention.Retention{Journal: g.Journal, Results: results, Bytes: store, Space: quota, Logger: g.Logger},
 			Stages: api.Stages{
 				Directory: dir,
 				Presets:   known{},
 				Planning:  planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir}),
 				Approval:  approval.New(g.Journal),
 				Scheduler: loop,
-				Synthesis: synthesis.New(g.Journal, store),
+				Synthesis: results,
 				Doctor:    synthesis.NewDoctor(g.Journal, store),
 				Bytes:     store,
 			},

@@ -75,6 +75,12 @@ const (
 	// MaxArtifacts bounds all artifacts with their reservations.
 	MaxArtifacts = 2 << 30
 
+	// KeepDetail is how long everything about an ended job is kept; then only
+	// its result is.
+	KeepDetail = 90 * 24 * time.Hour
+	// KeepSummary is how long the result of an ended job is kept.
+	KeepSummary = 365 * 24 * time.Hour
+
 	// MinFreeSpace is the free disk space below which nothing is dispatched.
 	MinFreeSpace = 256 << 20
 	// ReserveSpace is released on a full disk so that control commits (a

@@ -117,7 +117,11 @@ func (tx *Tx) PutJob(j coord.Job, by *coord.Actor) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.put(`UPDATE jobs SET state = $2, doc = $3 WHERE id = $1`, j.ID, j.State, doc); err != nil {
+	var ended any
+	if j.Ended != nil {
+		ended = j.Ended.Wall.UnixMilli()
+	}
+	if err := tx.put(`UPDATE jobs SET state = $2, ended = $3, doc = $4 WHERE id = $1`, j.ID, j.State, ended, doc); err != nil {
 		return err
 	}
 	return tx.Tell(coord.Event{Kind: coord.JobChanged, Job: j.ID, By: by}, struct {

@@ -15,8 +15,8 @@ import (
 // Result gives what became of a job, at any time after it was started: for each
 // task the statement of whoever made it, the receipt, the artifacts, the usage
 // and the requests with decision, effect and delivery. What an attempt wrote
-// that did not complete is Partial, at most coord.MaxStatement bytes. A job that
-// never ran is a Conflict.
+// that did not complete is Partial, at most coord.MaxStatement bytes. Of a job
+// that ended long ago it is what was kept. A job that never ran is a Conflict.
 func (s *Synthesis) Result(ctx context.Context, ref coord.JobRef) (coord.Result, error) {
 	r, err := s.record(ctx, ref)
 	if err != nil {
@@ -29,6 +29,9 @@ func (s *Synthesis) Result(ctx context.Context, ref coord.JobRef) (coord.Result,
 }
 
 func (s *Synthesis) result(ctx context.Context, r record) (coord.Result, error) {
+	if r.summary != nil {
+		return *r.summary, nil
+	}
 	out := coord.Result{Job: r.job.ID, Number: r.job.Number, Title: r.job.Title, State: r.job.State, Tasks: []coord.TaskResult{}}
 	if r.job.Grant != nil {
 		out.Digest = r.job.Grant.Digest

@@ -33,6 +33,8 @@ type record struct {
 	attempts  []coord.Attempt
 	requests  []coord.Request
 	artifacts []coord.Artifact
+	// summary is all that is kept of a job that ended long ago.
+	summary *coord.Result
 	// head is the last event that this state comes from.
 	head int64
 }
@@ -42,6 +44,13 @@ func (s *Synthesis) record(ctx context.Context, ref coord.JobRef) (record, error
 	var r record
 	err := s.journal.View(ctx, func(v *journal.View) (err error) {
 		if r.job, err = v.Job(ref); err != nil {
+			return err
+		}
+		switch kept, err := v.Summary(r.job.ID); coord.CodeOf(err) {
+		case "":
+			r.summary = &kept
+		case coord.NotFound:
+		default:
 			return err
 		}
 		if r.tasks, err = v.Tasks(r.job.ID); err != nil {

@@ -51,13 +51,17 @@ CREATE TABLE agent_revisions (
 ) STRICT;
 
 -- plan holds the plan and the frozen plan, which are large and seldom read.
+-- ended is in milliseconds since 1970. kept: 0 whole, 1 only as its summary.
 CREATE TABLE jobs (
     id     TEXT PRIMARY KEY,
     number INTEGER NOT NULL UNIQUE,
     state  TEXT NOT NULL,
+    ended  INTEGER,
+    kept   INTEGER NOT NULL DEFAULT 0,
     plan   TEXT NOT NULL,
     doc    TEXT NOT NULL
 ) STRICT;
+CREATE INDEX jobs_ended ON jobs (kept, ended) WHERE ended IS NOT NULL;
 CREATE INDEX jobs_state ON jobs (state, number);
 -- What the scheduler reads at each turn must not grow with history.
 CREATE INDEX jobs_open ON jobs (number) WHERE state IN ('running', 'needs_attention');
@@ -128,4 +132,10 @@ CREATE TABLE credentials (
 CREATE TABLE settings (
     name TEXT PRIMARY KEY,
     doc  TEXT NOT NULL
+) STRICT;
+
+-- What remains of a job after its detail was removed.
+CREATE TABLE summaries (
+    job TEXT PRIMARY KEY,
+    doc TEXT NOT NULL
 ) STRICT;

@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"time"
+
+	"signalbox/internal/coord"
+)
+
+// EndedBefore gives up to limit jobs that ended before t and are still kept
+// whole, the oldest first.
+func (v *View) EndedBefore(t time.Time, limit int) ([]coord.Job, error) {
+	return list[coord.Job](v, `SELECT doc FROM jobs WHERE kept = 0 AND ended < $1 ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
+}
+
+// Summary gives what remains of a job whose detail was removed, or NotFound.
+func (v *View) Summary(job coord.JobID) (coord.Result, error) {
+	return find[coord.Result](v, "summary of "+string(job), `SELECT doc FROM summaries WHERE job = $1`, job)
+}
+
+// Summarize keeps r in place of the job's detail: its plan, attempts and
+// requests are removed, and its artifacts become tombstones. It gives the
+// artifacts that had bytes. The events go with PruneEvents.
+func (tx *Tx) Summarize(r coord.Result) ([]coord.Artifact, error) {
+	doc, err := encode(tx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.put(`INSERT INTO summaries (job, doc) VALUES ($1, $2) ON CONFLICT (job) DO NOTHING`, r.Job, doc); err != nil {
+		return nil, err
+	}
+	all, err := tx.Artifacts(r.Job)
+	if err != nil {
+		return nil, err
+	}
+	var stored []coord.Artifact
+	now := tx.Now()
+	for _, a := range all {
+		if a.Removed != nil || a.SHA256 == "" {
+			continue
+		}
+		stored = append(stored, a)
+		a.Removed = &now
+		doc, err := encode(tx, a)
+		if err != nil {
+			return nil, err
+		}
+		if err := tx.put(`UPDATE artifacts SET size = 0, doc = $2 WHERE id = $1`, a.ID, doc); err != nil {
+			return nil, err
+		}
+	}
+	for _, query := range []string{
+		`DELETE FROM attempts WHERE job = $1`,
+		`DELETE FROM requests WHERE job = $1`,
+		`UPDATE jobs SET kept = 1, plan = '{}' WHERE id = $1`,
+	} {
+		if err := tx.put(query, r.Job); err != nil {
+			return nil, err
+		}
+	}
+	return stored, nil
+}
+
+// Stored reports whether an artifact with these bytes is still kept.
+func (v *View) Stored(sha256 string) (bool, error) {
+	n, err := scalar[int64](v, `SELECT COUNT(*) FROM artifacts WHERE sha256 = $1 AND size > 0`, sha256)
+	return n > 0, err
+}
+
+// PruneEvents removes up to limit of the oldest events: those before t that
+// come before every event of a job that is kept whole. What is left has no
+// gap, so a reader that comes from before it is told so. It gives how many were
+// removed; the last event always stays, because the next one counts from it.
+func (tx *Tx) PruneEvents(t time.Time, limit int) (int64, error) {
+	first, err := scalar[int64](&tx.View, `SELECT COALESCE(MIN(events.seq), $1) FROM events JOIN jobs ON jobs.id = events.job WHERE jobs.kept = 0`, tx.head)
+	if err != nil {
+		return 0, err
+	}
+	// Events of no job go by their own age.
+	young, err := list[coord.Event](&tx.View, `SELECT doc FROM events WHERE seq < $1 ORDER BY seq LIMIT $2`, min(first, tx.head), limit)
+	if err != nil {
+		return 0, err
+	}
+	through := int64(0)
+	for _, e := range young {
+		if !e.At.Wall.Before(t) {
+			break
+		}
+		through = e.Seq
+	}
+	if through == 0 {
+		return 0, nil
+	}
+	res, err := tx.exec(`DELETE FROM events WHERE seq <= $1`, through)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// Forget removes up to limit jobs that are kept as summaries and ended before
+// t, with everything that names them. It gives how many were removed.
+func (tx *Tx) Forget(t time.Time, limit int) (int, error) {
+	old, err := list[coord.Job](&tx.View, `SELECT doc FROM jobs WHERE kept = 1 AND ended < $1 ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, j := range old {
+		for _, query := range []string{
+			`DELETE FROM summaries WHERE job = $1`, `DELETE FROM tasks WHERE job = $1`, `DELETE FROM artifacts WHERE job = $1`, `DELETE FROM jobs WHERE id = $1`,
+		} {
+			if err := tx.put(query, j.ID); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(old), nil
+}

@@ -1,0 +1,146 @@
+// Package retention removes what has been kept long enough.
+//
+// It promises: everything about a job is kept for coord.KeepDetail after its
+// end, and its result for coord.KeepSummary. Nothing of a job that runs, waits
+// or is of unknown outcome is touched. A job's result is durable before its
+// detail goes, and bytes go only when no artifact that is kept has them.
+package retention
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+)
+
+// Results gives what remains of a job.
+type Results interface {
+	Result(ctx context.Context, ref coord.JobRef) (coord.Result, error)
+}
+
+// Bytes removes stored bytes that were last stored before a moment.
+type Bytes interface {
+	RemoveLeftover(sha string, before time.Time) (bool, error)
+}
+
+// Space takes back the space of a job's artifacts.
+type Space interface {
+	Free(job coord.JobID, bytes int64) error
+}
+
+// Retention is the keeper of one journal.
+type Retention struct {
+	Journal *journal.Journal
+	Results Results
+	Bytes   Bytes
+	Space   Space
+	Logger  *slog.Logger
+}
+
+const (
+	// every is how often Run looks: what is kept for months is not in a hurry.
+	every = time.Hour
+	// batch bounds what one transaction removes, so that none of them is long.
+	batch = 500
+)
+
+// Run sweeps at the start and then each hour, until ctx ends. What fails is
+// logged and tried again.
+func (r *Retention) Run(ctx context.Context) {
+	for {
+		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil {
+			r.Logger.Warn("what is kept could not be looked through", "code", coord.CodeOf(err), "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// Sweep removes everything whose time has come.
+func (r *Retention) Sweep(ctx context.Context) error {
+	now := r.Journal.Now().Wall
+	if err := r.summarize(ctx, now.Add(-coord.KeepDetail)); err != nil {
+		return err
+	}
+	for removed := int64(batch); removed > 0; {
+		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+			removed, err = tx.PruneEvents(now.Add(-coord.KeepDetail), batch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for removed := batch; removed == batch; {
+		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+			removed, err = tx.Forget(now.Add(-coord.KeepSummary), batch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summarize replaces the detail of jobs that ended before t by their results.
+func (r *Retention) summarize(ctx context.Context, t time.Time) error {
+	for {
+		var old []coord.Job
+		err := r.Journal.View(ctx, func(v *journal.View) (err error) {
+			old, err = v.EndedBefore(t, batch)
+			return err
+		})
+		if err != nil || len(old) == 0 {
+			return err
+		}
+		for _, j := range old {
+			if err := r.one(ctx, j, t); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *Retention) one(ctx context.Context, j coord.Job, t time.Time) error {
+	result := coord.Result{Job: j.ID, Number: j.Number, Title: j.Title, State: j.State, Tasks: []coord.TaskResult{}}
+	if j.Grant != nil { // a draft that was thrown away has no result
+		var err error
+		if result, err = r.Results.Result(ctx, coord.JobRef{ID: j.ID}); err != nil {
+			return err
+		}
+	}
+	var stored []coord.Artifact
+	err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		stored, err = tx.Summarize(result)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range stored {
+		if err := r.Space.Free(j.ID, a.Size); err != nil {
+			return err
+		}
+		kept := false
+		err := r.Journal.View(ctx, func(v *journal.View) (err error) {
+			kept, err = v.Stored(a.SHA256)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if kept {
+			continue
+		}
+		if _, err := r.Bytes.RemoveLeftover(a.SHA256, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package retention_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/internal/artifact"
+	"signalbox/internal/coord"
+	"signalbox/internal/journal"
+	"signalbox/internal/retention"
+	"signalbox/internal/synthesis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a real journal and a real store on a clock that the test moves.
+type house struct {
+	*retention.Retention
+	t       *testing.T
+	now     coord.Moment
+	journal *journal.Journal
+	store   *artifact.Store
+	quota   *artifact.Quota
+	results *synthesis.Synthesis
+}
+
+func newHouse(t *testing.T) *house {
+	h := &house{t: t, now: coord.Moment{Wall: time.Now().UTC(), BootID: "boot"}}
+	same := func(s string) string { return s }
+	var err error
+	h.journal, err = journal.Open(t.Context(), journal.Options{Dir: t.TempDir(), Clock: func() coord.Moment { return h.now }, Redact: same, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.journal.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if h.store, err = artifact.New(t.TempDir(), same); err != nil {
+		t.Fatal(err)
+	}
+	h.quota = artifact.NewQuota(artifact.DefaultLimits(), nil)
+	h.results = synthesis.New(h.journal, h.store)
+	h.Retention = &retention.Retention{Journal: h.journal, Results: h.results, Bytes: h.store, Space: h.quota, Logger: slog.New(slog.DiscardHandler)}
+	return h
+}
+
+func (h *house) update(fn func(tx *journal.Tx) error) {
+	h.t.Helper()
+	if err := h.journal.Update(h.t.Context(), fn); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// run makes a job of one task whose attempt ends as on says, with one artifact.
+func (h *house) run(text string, on coord.AttemptEvent) coord.JobID {
+	h.t.Helper()
+	ref, err := h.store.Put(h.t.Context(), strings.NewReader(text), coord.MaxArtifact)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var id coord.JobID
+	h.update(func(tx *journal.Tx) error {
+		p := coord.Plan{Tasks: []coord.PlanTask{{Agent: "a", Instruction: text}}}.Completed()
+		j, err := tx.AddJob(coord.Job{Plan: p, Grant: &coord.Grant{Digest: "d"}})
+		if err != nil {
+			return err
+		}
+		now := tx.Now()
+		id, j.Started = j.ID, &now
+		if j, err = j.Apply(coord.JobRun, now); err != nil {
+			return err
+		}
+		if err := tx.PutJob(j, nil); err != nil {
+			return err
+		}
+		t, err := tx.AddTask(coord.Task{Job: id, Key: "task-1", Agent: "a", State: coord.TaskReady})
+		if err != nil {
+			return err
+		}
+		a, err := tx.AddAttempt(t, coord.RouteACP, "here")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.AddArtifact(coord.Artifact{Job: id, Task: t.ID, Attempt: a.ID, Name: "answer.md", Size: ref.Size, SHA256: ref.SHA256}); err != nil {
+			return err
+		}
+		for _, c := range []coord.Change{{On: coord.AttemptIntend, Handle: &coord.Handle{Version: 1}}, {On: coord.AttemptReceive, Receipt: &coord.Receipt{Kind: "update", Reference: "s"}},
+			{On: on, Activity: coord.Ended, Statement: &coord.Statement{Agent: "a", By: "agent", Text: text, SHA256: ref.SHA256}}} {
+			if _, err := tx.MoveAttempt(a.ID, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	space, err := h.quota.Reserve(id, ref.Size)
+	if err == nil {
+		err = space.Commit(ref.Size)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+func (h *house) pass(d time.Duration) {
+	h.t.Helper()
+	h.now = h.now.Add(d)
+	if err := h.Sweep(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) events() (out []coord.Event) {
+	h.t.Helper()
+	err := h.journal.View(h.t.Context(), func(v *journal.View) (err error) {
+		out, err = v.Events(0, journal.EventFilter{}, 1000)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+// has reports whether the bytes of text are stored.
+func (h *house) has(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	r, _, err := h.store.Open(hex.EncodeToString(sum[:]))
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, r)
+	return errors.Join(err, r.Close()) == nil
+}
+
+func TestDetailGoesAfterNinetyDaysAndTheResultStaysAYear(t *testing.T) {
+	h := newHouse(t)
+	id := h.run("the answer", coord.AttemptComplete)
+	h.pass(coord.KeepDetail - time.Hour)
+	if n := len(h.events()); n < 5 || !h.has("the answer") {
+		t.Fatalf("before its time: %d events, bytes kept %v", n, h.has("the answer"))
+	}
+	h.pass(2 * time.Hour)
+	if n := len(h.events()); n > 1 {
+		t.Errorf("%d events are left of a job that ended %s ago", n, coord.KeepDetail)
+	}
+	if h.has("the answer") {
+		t.Error("the bytes are still there")
+	}
+	if used := h.quota.Job(id); used.Used != 0 {
+		t.Errorf("the job still takes %d bytes of the quota", used.Used)
+	}
+	r, err := h.results.Result(t.Context(), coord.JobRef{ID: id})
+	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Statement == nil || r.Tasks[0].Statement.Text != "the answer" || r.Tasks[0].Receipt == nil {
+		t.Errorf("the result that is kept: %+v, %v", r, err)
+	}
+	h.pass(coord.KeepSummary)
+	if _, err := h.results.Result(t.Context(), coord.JobRef{ID: id}); coord.CodeOf(err) != coord.NotFound {
+		t.Errorf("after a year the result gives %v", err)
+	}
+}
+
+func TestUnknownWorkIsKeptHoweverOld(t *testing.T) {
+	h := newHouse(t)
+	id := h.run("who knows", coord.AttemptLose)
+	before := len(h.events())
+	h.pass(2 * coord.KeepSummary)
+	if n := len(h.events()); n != before || !h.has("who knows") {
+		t.Errorf("%d of %d events are left, bytes kept %v", n, before, h.has("who knows"))
+	}
+	r, err := h.results.Result(t.Context(), coord.JobRef{ID: id})
+	if err != nil || r.State != coord.JobAttention {
+		t.Errorf("the job is %s, %v", r.State, err)
+	}
+}
+
+func TestEventsGoFromTheBeginningWithoutAGap(t *testing.T) {
+	h := newHouse(t)
+	h.run("first, unknown for ever", coord.AttemptLose)
+	h.run("second", coord.AttemptComplete)
+	before := len(h.events())
+	h.pass(coord.KeepDetail + time.Hour)
+	if n := len(h.events()); n != before {
+		t.Errorf("%d of %d events are left though the oldest belong to an unknown", n, before)
+	}
+}
+
+func TestBytesThatAnotherJobHasStay(t *testing.T) {
+	h := newHouse(t)
+	h.run("shared", coord.AttemptComplete)
+	h.now = h.now.Add(60 * 24 * time.Hour)
+	h.run("shared", coord.AttemptComplete)
+	h.pass(40 * 24 * time.Hour)
+	if !h.has("shared") {
+		t.Error("the younger job lost its bytes")
+	}
+}
