@@ -48,7 +48,10 @@ func (p *Approval) Decide(ctx context.Context, ref coord.RequestRef, d Decision,
 			return coord.Errorf(coord.Stale, "request r%d asks for something else than what was displayed: look at it again", r.Number)
 		}
 		r, err = tx.DecideRequest(r.ID, coord.Choice{On: d.Decision, Option: d.Option, Answer: d.Answer, Reason: d.Reason, By: by})
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.Answer(r)
 	})
 	return r, err
 }
@@ -123,6 +126,8 @@ func (p *Approval) DecideAll(ctx context.Context, list []Answered, by coord.Acto
 		}
 		seen[one.Ref] = i
 	}
+	// The list has one answer of its own; none of its parts may leave it.
+	ctx = journal.WithKey(ctx, journal.Key{})
 	out := make([]Outcome, len(list))
 	for i, one := range list {
 		r, err := p.Decide(ctx, one.Ref, one.Decision, by)

@@ -43,8 +43,10 @@ func (p *Approval) Resolve(ctx context.Context, ref coord.AttemptRef, how coord.
 		if _, err := tx.ResolveAttempt(a.ID, said); err != nil {
 			return err
 		}
-		a, err = tx.Attempt(coord.AttemptRef{ID: a.ID})
-		return err
+		if a, err = tx.Attempt(coord.AttemptRef{ID: a.ID}); err != nil {
+			return err
+		}
+		return tx.Answer(a)
 	})
 	return a, err
 }

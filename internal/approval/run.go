@@ -33,8 +33,10 @@ func (p *Approval) Run(ctx context.Context, ref coord.JobRef, digest string, by 
 		if err := willing(tx, job); err != nil {
 			return err
 		}
-		job, err = start(tx, job, by)
-		return err
+		if job, err = start(tx, job, by); err != nil {
+			return err
+		}
+		return tx.Answer(job)
 	})
 	return job, err
 }

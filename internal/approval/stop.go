@@ -48,8 +48,10 @@ func (p *Approval) CancelJob(ctx context.Context, ref coord.JobRef, by coord.Act
 				return err
 			}
 		}
-		job, err = tx.Job(coord.JobRef{ID: job.ID})
-		return err
+		if job, err = tx.Job(coord.JobRef{ID: job.ID}); err != nil {
+			return err
+		}
+		return tx.Answer(job)
 	})
 	return job, err
 }
@@ -80,8 +82,10 @@ func (p *Approval) CancelTask(ctx context.Context, ref coord.TaskRef, by coord.A
 		if err != nil {
 			return err
 		}
-		task, err = tx.Task(coord.TaskRef{ID: task.ID})
-		return err
+		if task, err = tx.Task(coord.TaskRef{ID: task.ID}); err != nil {
+			return err
+		}
+		return tx.Answer(task)
 	})
 	return task, err
 }
