@@ -43,7 +43,7 @@ var levels = map[string]int{
 	"directory": stage, "planning": stage, "approval": stage, "scheduler": stage, "synthesis": stage, "retention": stage,
 
 	"api": door, "daemon": door, "client": door, "cli": door, "mcpserver": door,
-	"modelagent": door, "modelserver": door, "demo": door, "screen": door,
+	"modelagent": door, "modelserver": door, "demo": door, "screen": door, "credential": door,
 }
 
 // alone are the packages that the tools and the build live in: they import

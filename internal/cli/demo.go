@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential"
 	"signalbox/internal/daemon"
 	"signalbox/internal/demo"
 	"signalbox/internal/modelserver"
@@ -152,12 +153,12 @@ func (s *show) login(ctx context.Context, place daemon.Place, link daemon.Link) 
 	if err != nil {
 		return err
 	}
-	paired, err := redeem(ctx, u, "demo")
+	paired, err := credential.Redeem(ctx, u, "demo")
 	if err != nil {
 		return err
 	}
 	if s.keep {
-		if err := writeToken(filepath.Join(s.dir, tokenFile), paired.Token); err != nil {
+		if err := credential.KeepInFile(s.dir, paired.Token); err != nil {
 			return err
 		}
 	}
