@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -292,9 +293,7 @@ func must[T any](w *world, what string) func(T, error) T {
 func (w *world) add(id string, spec peers.Spec) {
 	w.t.Helper()
 	cfg := coord.AgentConfig{Route: coord.RouteACP, Executable: spec.Executable, Args: spec.Args, Env: map[string]string{}}
-	for name, value := range spec.Env {
-		cfg.Env[name] = value
-	}
+	maps.Copy(cfg.Env, spec.Env)
 	w.register(id, cfg)
 }
 
