@@ -113,6 +113,9 @@ func TestTwoPeersWorkSideBySideAndTheThirdGetsBothResultsAsData(t *testing.T) {
 	w.expect(ref, "make:waiting ask:waiting both:blocked")
 	w.decide(one, coord.DecisionApprove, "once")
 	w.decide(two, coord.DecisionApprove, "allow")
+	// The word is in the data that it gets, and this agent takes every word for
+	// its own.
+	w.decide(w.asked(ref, "both"), coord.DecisionApprove, "allow")
 	w.settles(ref, coord.JobCompleted)
 	first, second := w.said(ref, "make", "opencode"), w.said(ref, "ask", "asker")
 	if !strings.Contains(first, "The file is made.") || second != "please ask first" {
