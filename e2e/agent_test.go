@@ -266,7 +266,7 @@ func secrets() []string {
 }
 
 func (s *script) request(method, path, body string) *http.Request {
-	req, err := http.NewRequest(method, s.control+path+s.id, strings.NewReader(body)) //nolint:noctx // it ends with the process
+	req, err := http.NewRequest(method, s.control+path+s.id, strings.NewReader(body))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
