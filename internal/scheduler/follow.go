@@ -1,9 +1,9 @@
 package scheduler
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"signalbox/internal/coord"
@@ -239,24 +239,20 @@ func (o *owner) content(c provider.Content) bool {
 }
 
 // keep stores bytes within the job's quota and completes the artifact's row.
+// They are redacted first, so that the space is reserved for what is stored.
 func (o *owner) keep(a *coord.Artifact, b []byte) error {
-	space, err := o.s.Quota.Reserve(o.job, int64(len(b)))
+	safe := o.s.Redactor.String(string(b))
+	space, err := o.s.Quota.Reserve(o.job, int64(len(safe)))
 	if err != nil {
 		return err
 	}
 	defer space.Release()
-	ref, err := o.s.Store.Put(context.WithoutCancel(o.ctx), bytes.NewReader(b), coord.MaxArtifact)
+	ref, err := o.s.Store.Put(context.WithoutCancel(o.ctx), strings.NewReader(safe), int64(len(safe)))
 	if err != nil {
 		return err
 	}
-	a.Size, a.SHA256, a.Redacted = ref.Size, ref.SHA256, ref.Redacted
-	if err := space.Commit(ref.Size); err != nil {
-		// Redaction made it longer than what was reserved; it is stored, and the
-		// quota counts what was reserved.
-		o.s.Logger.Warn("an artifact grew when it was redacted", "attempt", o.id, "err", err)
-		return space.Commit(int64(len(b)))
-	}
-	return nil
+	a.Size, a.SHA256, a.Redacted = ref.Size, ref.SHA256, ref.Redacted || safe != string(b)
+	return space.Commit(ref.Size)
 }
 
 // keepLate counts what came after the end, and keeps a bounded part of it.
