@@ -48,6 +48,11 @@ fuzz: ## run each fuzz test for FUZZTIME (10s)
 demo: ## play a whole job with scripted agents, in a directory of its own
 	go run ./cmd/signalbox demo
 
+.PHONY: bench
+bench: build ## measure speed and size beside yardsticks; writes bench/results.json
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/bench/ ./bench/...
+	.cache/bench/bench
+
 .PHONY: peers
 peers: ## install the agents and clients of the tests into .cache/peers
 	go run ./e2e/peers/install

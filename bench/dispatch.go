@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"signalbox/internal/process"
+)
+
+const (
+	dispatchRounds = 31
+	dispatchAgents = 5
+)
+
+func dispatchAgent(i int) string { return "echo-" + strconv.Itoa(i) }
+
+// measureDispatch takes the time from the arrival of a job's approval at the
+// front door to the first byte of the prompt in its agent. The agent's own start
+// is taken beside it, through the same gate, and subtracted; its executable is
+// hashed while it starts.
+func measureDispatch(ctx context.Context, b *bench) (_ []figure, err error) {
+	w, err := b.start(ctx, filepath.Join(b.dir, "dispatch"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	// An agent takes its next job only when its last process is gone, so they
+	// take turns.
+	for i := range dispatchAgents {
+		if err := w.add(ctx, b, dispatchAgent(i), "echo"); err != nil {
+			return nil, err
+		}
+	}
+	d, err := openDisk(filepath.Join(b.dir, "appended"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	starter := process.New(b.program, "bench", nothing{})
+	var whole, starts, bare, syncs, hashes []time.Duration
+	for round := range dispatchRounds + 1 {
+		var took [5]time.Duration
+		for i, measure := range []func() (time.Duration, error){
+			func() (time.Duration, error) { return w.dispatch(ctx, dispatchAgent(round%dispatchAgents)) },
+			func() (time.Duration, error) { return b.gated(ctx, starter) },
+			func() (time.Duration, error) { return b.bare(ctx) },
+			func() (time.Duration, error) { t, err := d.syncs(8); return t / 8, err },
+			b.hash,
+		} {
+			if took[i], err = measure(); err != nil {
+				return nil, err
+			}
+		}
+		if round == 0 {
+			continue
+		}
+		whole, starts, bare = append(whole, took[0]), append(starts, took[1]), append(bare, took[2])
+		syncs, hashes = append(syncs, took[3]), append(hashes, took[4])
+	}
+	own := median(whole) - median(starts)
+	goal := 3*median(syncs) + 2*time.Millisecond
+	return []figure{
+		atMost("approval to prompt", ms(own), ms(goal), "ms", fmt.Sprintf("3 syncs of %.2f ms + 2 ms; the agent's start is not in it", ms(median(syncs)))),
+		told("approval to prompt, with the start", ms(median(whole)), "ms", fmt.Sprintf("the agent's start behind the gate: %.1f ms, without: %.1f ms", ms(median(starts)), ms(median(bare)))),
+		told("hash of the agent's executable", ms(median(hashes)), "ms", "it is made while the agent starts"),
+	}, nil
+}
+
+// dispatch runs one job.
+func (w *world) dispatch(ctx context.Context, agent string) (time.Duration, error) {
+	ref, digest, err := w.frozen(ctx, agent)
+	if err != nil {
+		return 0, err
+	}
+	cursor, err := w.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// The request arrives when its connection is about to carry it.
+	var arrived time.Time
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { arrived = time.Now() }})
+	if _, err := w.Run(traced, ref, digest); err != nil {
+		return 0, err
+	}
+	text, err := w.finished(ctx, ref, cursor)
+	if err != nil {
+		return 0, err
+	}
+	prompted, err := turnOf(text)
+	return prompted.Sub(arrived), err
+}
+
+// nothing is a ledger that keeps nothing: these processes end with this one.
+type nothing struct{}
+
+func (nothing) Started(context.Context, string, process.Identity) error { return nil }
+func (nothing) Ended(context.Context, process.Identity) error           { return nil }
+
+// gated takes the time of a start behind the gate, up to the first line.
+func (b *bench) gated(ctx context.Context, starter *process.Starter) (_ time.Duration, err error) {
+	begun := time.Now()
+	p, err := starter.Start(ctx, process.Spec{Owner: "bench", Path: b.agent, Args: []string{"start"}, Dir: b.dir})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	var line [16]byte
+	_, err = p.Stdout.Read(line[:])
+	took := time.Since(begun)
+	return took, errors.Join(err, p.Kill(ctx))
+}
+
+// bare takes the time of the agent's start alone.
+func (b *bench) bare(ctx context.Context) (time.Duration, error) {
+	p, err := pipe(ctx, b.agent, "start")
+	if err != nil {
+		return 0, err
+	}
+	_, err = p.out.ReadSlice('\n')
+	took := time.Since(p.at)
+	return took, errors.Join(err, p.end())
+}
+
+// hash takes the time of reading and hashing the agent's executable.
+func (b *bench) hash() (time.Duration, error) {
+	begun := time.Now()
+	doc, err := os.ReadFile(b.agent)
+	if err != nil {
+		return 0, err
+	}
+	sha256.Sum256(doc)
+	return time.Since(begun), nil
+}
