@@ -80,7 +80,7 @@ func (v *View) Task(ref coord.TaskRef) (coord.Task, error) {
 
 // AddJob stores a new draft and gives it its id and number.
 func (tx *Tx) AddJob(j coord.Job) (coord.Job, error) {
-	n, err := tx.next(`SELECT coalesce(max(number), 0) + 1 FROM jobs`)
+	n, err := tx.nextNumber(jobNumbers)
 	if err != nil {
 		return j, err
 	}

@@ -51,7 +51,7 @@ func (tx *Tx) AddRequest(r coord.Request) (coord.Request, error) {
 	if err != nil {
 		return r, err
 	}
-	n, err := tx.next(`SELECT coalesce(max(number), 0) + 1 FROM requests`)
+	n, err := tx.nextNumber(requestNumbers)
 	if err != nil {
 		return r, err
 	}

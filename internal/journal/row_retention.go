@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"strconv"
 	"time"
 
 	"signalbox/internal/coord"
@@ -10,6 +11,33 @@ import (
 // whole, the oldest first.
 func (v *View) EndedBefore(t time.Time, limit int) ([]coord.Job, error) {
 	return list[coord.Job](v, `SELECT doc FROM jobs WHERE kept = 0 AND ended < $1 ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
+}
+
+// numbered is a table whose rows have short numbers, and the setting that keeps
+// the highest of them once rows are removed: a number that a person wrote down
+// must never come to name something else.
+type numbered struct{ table, setting string }
+
+var (
+	jobNumbers     = numbered{"jobs", "last_job"}
+	requestNumbers = numbered{"requests", "last_request"}
+)
+
+// nextNumber gives the number after the highest that was ever given.
+func (tx *Tx) nextNumber(n numbered) (int64, error) {
+	return tx.next(`SELECT coalesce(max(number), 0) + 1 FROM (SELECT max(number) AS number FROM ` + n.table +
+		` UNION ALL SELECT CAST(doc AS INTEGER) FROM settings WHERE name = '` + n.setting + `') AS numbers`)
+}
+
+// keepNumber keeps the highest number that was given. It comes before rows are
+// removed.
+func (tx *Tx) keepNumber(n numbered) error {
+	next, err := tx.nextNumber(n)
+	if err != nil {
+		return err
+	}
+	return tx.put(`INSERT INTO settings (name, doc) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET doc = excluded.doc`,
+		n.setting, strconv.FormatInt(next-1, 10))
 }
 
 // Summary gives what remains of a job whose detail was removed, or NotFound.
@@ -47,6 +75,9 @@ func (tx *Tx) Summarize(r coord.Result) ([]coord.Artifact, error) {
 		if err := tx.put(`UPDATE artifacts SET size = 0, doc = $2 WHERE id = $1`, a.ID, doc); err != nil {
 			return nil, err
 		}
+	}
+	if err := tx.keepNumber(requestNumbers); err != nil {
+		return nil, err
 	}
 	for _, query := range []string{
 		`DELETE FROM attempts WHERE job = $1`,
@@ -101,7 +132,10 @@ func (tx *Tx) PruneEvents(t time.Time, limit int) (int64, error) {
 // t, with everything that names them. It gives how many were removed.
 func (tx *Tx) Forget(t time.Time, limit int) (int, error) {
 	old, err := list[coord.Job](&tx.View, `SELECT doc FROM jobs WHERE kept = 1 AND ended < $1 ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
-	if err != nil {
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	if err := tx.keepNumber(jobNumbers); err != nil {
 		return 0, err
 	}
 	for _, j := range old {

@@ -205,3 +205,42 @@ func TestBytesThatAnotherJobHasStay(t *testing.T) {
 		t.Error("the younger job lost its bytes")
 	}
 }
+
+func TestShortNumbersAreNeverGivenAgain(t *testing.T) {
+	h := newHouse(t)
+	h.run("first", coord.AttemptComplete)
+	var asked coord.Request
+	h.update(func(tx *journal.Tx) error {
+		jobs, err := tx.Jobs(0, 1)
+		if err != nil {
+			return err
+		}
+		a, err := tx.Attempts(jobs[0].ID)
+		if err != nil {
+			return err
+		}
+		asked, err = tx.AddRequest(coord.Request{Attempt: a[0].ID, Kind: coord.Permission})
+		return err
+	})
+	h.pass(coord.KeepDetail + time.Hour)
+	h.pass(coord.KeepSummary)
+	second := h.run("second", coord.AttemptLose)
+	h.update(func(tx *journal.Tx) error {
+		j, err := tx.JobHead(coord.JobRef{ID: second})
+		if err != nil {
+			return err
+		}
+		if j.Number != 2 {
+			t.Errorf("the job after job 1, which was removed, is job %d", j.Number)
+		}
+		a, err := tx.Attempts(second)
+		if err != nil {
+			return err
+		}
+		again, err := tx.AddRequest(coord.Request{Attempt: a[0].ID, Kind: coord.Permission})
+		if again.Number != asked.Number+1 {
+			t.Errorf("the request after r%d, which was removed, is r%d", asked.Number, again.Number)
+		}
+		return err
+	})
+}
