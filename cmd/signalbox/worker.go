@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
+	"signalbox/internal/provider/acp/catalog"
 	"signalbox/internal/retention"
 	"signalbox/internal/scheduler"
 	"signalbox/internal/synthesis"
@@ -81,13 +82,9 @@ func build(declared []directory.Declared) daemon.Build {
 }
 
 // usage is what each job's artifacts take.
-func usage(ctx context.Context, j *journal.Journal) (map[coord.JobID]int64, error) {
-	used := map[coord.JobID]int64{}
-	err := j.View(ctx, func(v *journal.View) error {
-		all, err := v.AllArtifacts()
-		for _, a := range all {
-			used[a.Job] += a.Size
-		}
+func usage(ctx context.Context, j *journal.Journal) (used map[coord.JobID]int64, err error) {
+	err = j.View(ctx, func(v *journal.View) error {
+		used, err = v.ArtifactSpace()
 		return err
 	})
 	return used, err
@@ -97,11 +94,11 @@ func usage(ctx context.Context, j *journal.Journal) (map[coord.JobID]int64, erro
 type known struct{}
 
 // Presets lists the built-in ones.
-func (known) Presets() []directory.Preset { return presets(acp.Presets()) }
+func (known) Presets() []directory.Preset { return presets(catalog.Presets()) }
 
 // Import reads a registry file.
 func (known) Import(registry []byte) ([]directory.Preset, error) {
-	found, skipped, err := acp.ImportRegistry(bytes.NewReader(registry))
+	found, skipped, err := catalog.Import(bytes.NewReader(registry))
 	out := presets(found)
 	for _, s := range skipped {
 		out = append(out, directory.Preset{Name: s.Entry, Title: s.Entry, Note: "left out: " + s.Reason})
@@ -109,7 +106,7 @@ func (known) Import(registry []byte) ([]directory.Preset, error) {
 	return out, err
 }
 
-func presets(suggestions []acp.Suggestion) []directory.Preset {
+func presets(suggestions []catalog.Suggestion) []directory.Preset {
 	var out []directory.Preset
 	for _, s := range suggestions {
 		p := directory.Preset{Name: s.ID, Title: s.Name, Note: strings.Join(append(slices.Clone(s.Notes), s.Login), " "), Config: coord.AgentConfig{

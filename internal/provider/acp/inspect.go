@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/acp/catalog"
 )
 
 // bystander is the handler of a connection that carries no attempt.
@@ -156,7 +157,7 @@ func notAnEndpoint(executable string) string {
 // loginHint says how a person logs the agent in.
 func loginHint(c coord.AgentConfig, methods []authMethod) string {
 	var parts []string
-	if p, ok := presetByID(c.Preset); ok && p.Login != "" {
+	if p, ok := catalog.Preset(c.Preset); ok && p.Login != "" {
 		parts = append(parts, p.Login)
 	}
 	for i, m := range methods {

@@ -1,4 +1,4 @@
-package acp_test
+package catalog_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
-	"signalbox/internal/provider/acp"
+	"signalbox/internal/provider/acp/catalog"
 )
 
 func TestRegistryWithTheQuirksOfRealOnesIsRead(t *testing.T) {
@@ -18,7 +18,7 @@ func TestRegistryWithTheQuirksOfRealOnesIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	found, skipped, err := acp.ImportRegistry(f)
+	found, skipped, err := catalog.Import(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestRegistryWithTheQuirksOfRealOnesIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	wantSkipped := []acp.Skipped{
+	wantSkipped := []catalog.Skipped{
 		{Entry: "windows-only", Reason: "it has no program for this system"},
 		{Entry: "nothing", Reason: "it has no distribution that is known here"},
 		{Entry: "agent 7", Reason: "its id may not name an agent"},
@@ -61,13 +61,13 @@ func TestRegistryThatIsNoneIsRefused(t *testing.T) {
 		"too many":   {`{"agents":[` + strings.Repeat("1,", 1000) + `1]}`, coord.Limit},
 		"empty file": {"", coord.Invalid},
 	} {
-		if _, _, err := acp.ImportRegistry(strings.NewReader(c.text)); coord.CodeOf(err) != c.code {
+		if _, _, err := catalog.Import(strings.NewReader(c.text)); coord.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func FuzzImportRegistry(f *testing.F) {
+func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile("testdata/registry.json")
 	if err != nil {
 		f.Fatal(err)
@@ -75,7 +75,7 @@ func FuzzImportRegistry(f *testing.F) {
 	f.Add(string(data))
 	f.Add(`{"agents":[{"id":"a","distribution":{"npx":{"package":"p","args":null,"env":{"":""}}}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		found, _, err := acp.ImportRegistry(strings.NewReader(text))
+		found, _, err := catalog.Import(strings.NewReader(text))
 		if err != nil && len(found) > 0 {
 			t.Error("suggestions came with an error")
 		}
@@ -89,7 +89,7 @@ func FuzzImportRegistry(f *testing.F) {
 
 func TestPresetsNameProgramsAndNeverFetchers(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range acp.Presets() {
+	for _, s := range catalog.Presets() {
 		if !coord.ValidAgentID(s.ID) || seen[s.ID] || s.Name == "" || s.Program == "" || s.Floating {
 			t.Errorf("the preset is %+v", s)
 		}

@@ -1,7 +1,9 @@
-package acp
+package catalog
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"path"
@@ -45,11 +47,11 @@ type registryCommand struct {
 	Env     map[string]string `json:"env"`
 }
 
-// ImportRegistry reads a registry.json as the ACP registry publishes it and
+// Import reads a registry.json as the ACP registry publishes it and
 // makes suggestions of it. Nothing of it is fetched or run. Members that are
 // not known are ignored; an entry that cannot be used is skipped with the
 // reason. An error means that the file as a whole cannot be read.
-func ImportRegistry(r io.Reader) ([]Suggestion, []Skipped, error) {
+func Import(r io.Reader) ([]Suggestion, []Skipped, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRegistry+1))
 	if err != nil {
 		return nil, nil, &coord.Error{Code: coord.Unavailable, Message: "The registry file cannot be read to its end.", Err: err}
@@ -75,7 +77,7 @@ func ImportRegistry(r io.Reader) ([]Suggestion, []Skipped, error) {
 			why = "its id stands twice in the file"
 		}
 		if why != "" {
-			skipped = append(skipped, Skipped{Entry: or(s.ID, "agent "+strconv.Itoa(i)), Reason: why})
+			skipped = append(skipped, Skipped{Entry: cmp.Or(s.ID, "agent "+strconv.Itoa(i)), Reason: why})
 			continue
 		}
 		seen[s.ID] = true
@@ -87,13 +89,18 @@ func ImportRegistry(r io.Reader) ([]Suggestion, []Skipped, error) {
 // suggest makes a suggestion of one entry, or says why not.
 func suggest(raw json.RawMessage) (Suggestion, string) {
 	var e registryEntry
-	if len(raw) == 0 || raw[0] != '{' || decode(raw, &e) != nil {
+	var wrong *json.UnmarshalTypeError
+	// A member of another type than the one that is known is left out.
+	if err := json.Unmarshal(raw, &e); raw[0] != '{' || err != nil && !errors.As(err, &wrong) {
 		return Suggestion{}, "it cannot be read"
 	}
 	if !coord.ValidAgentID(e.ID) {
 		return Suggestion{}, "its id may not name an agent"
 	}
-	s := Suggestion{ID: e.ID, Name: cut(or(e.Name, e.ID), coord.MaxTitle)}
+	s := Suggestion{ID: e.ID, Name: e.Name}
+	if e.Name == "" || len(e.Name) > coord.MaxTitle {
+		s.Name = e.ID
+	}
 	c, note := e.command()
 	if c == nil {
 		return s, note
@@ -108,7 +115,7 @@ func suggest(raw json.RawMessage) (Suggestion, string) {
 		return s, ""
 	}
 	s.Floating = true
-	s.Notes = append(s.Notes, "Install the package "+quote(c.Package)+" yourself and register the absolute path of its program; a command that fetches it at each start cannot be approved.")
+	s.Notes = append(s.Notes, "Install the package "+strconv.Quote(c.Package)+" yourself and register the absolute path of its program; a command that fetches it at each start cannot be approved.")
 	return s, ""
 }
 

@@ -1,10 +1,6 @@
-package acp
+package catalog
 
-import (
-	"slices"
-
-	"signalbox/internal/coord"
-)
+import "slices"
 
 // Suggestion is a way in which a known agent might be registered. It proves
 // nothing: only an inspection does.
@@ -57,41 +53,11 @@ var presets = []Suggestion{
 // Presets lists the built-in suggestions.
 func Presets() []Suggestion { return slices.Clone(presets) }
 
-func presetByID(id string) (Suggestion, bool) {
+// Preset finds a built-in suggestion by its id, false if there is none.
+func Preset(id string) (Suggestion, bool) {
 	at := slices.IndexFunc(presets, func(s Suggestion) bool { return s.ID == id })
 	if at < 0 {
 		return Suggestion{}, false
 	}
 	return presets[at], true
-}
-
-// sessionMeta is what session/new and session/load carry for a preset, nil for
-// nothing. claude-agent-acp refuses to start as root unless it is told that it
-// may not skip permissions, and loads the settings of the user and the project
-// unless it is told to load none.
-func sessionMeta(preset string) any {
-	if preset != "claude-agent-acp" {
-		return nil
-	}
-	return map[string]any{"claudeCode": map[string]any{"options": map[string]any{
-		"allowDangerouslySkipPermissions": false, "settingSources": []string{},
-	}}}
-}
-
-// warnings are what an operator should know of a configuration.
-func warnings(c coord.AgentConfig) []string {
-	p, ok := presetByID(c.Preset)
-	if !ok {
-		return nil
-	}
-	out := slices.Clone(p.Notes)
-	if p.Mode != "" && c.Mode == "" {
-		out = append(out, "No mode is configured, so the agent's own default is used; the preset suggests "+p.Mode+".")
-	}
-	for _, name := range p.RandomEnv {
-		if !slices.Contains(c.RandomEnv, name) {
-			out = append(out, name+" is not set at random, as the preset suggests.")
-		}
-	}
-	return out
 }
