@@ -70,7 +70,7 @@ func (p *Planner) Continue(ctx context.Context, ref coord.JobRef, plan coord.Pla
 	return p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "continue"}, inputs, by)
 }
 
-// ended reads a job that was started and does not run.
+// ended reads a job that was started, does not run, and is kept whole.
 func (p *Planner) ended(ctx context.Context, ref coord.JobRef) (ended, error) {
 	e := ended{results: map[string]coord.Input{}}
 	err := p.journal.View(ctx, func(v *journal.View) (err error) {
@@ -82,6 +82,13 @@ func (p *Planner) ended(ctx context.Context, ref coord.JobRef) (ended, error) {
 			return coord.Errorf(coord.Conflict, "job %d never ran: draft it anew", e.job.Number)
 		case e.job.State == coord.JobRunning:
 			return coord.Errorf(coord.Conflict, "job %d still runs: wait for it or cancel it", e.job.Number)
+		}
+		switch _, err := v.Summary(e.job.ID); coord.CodeOf(err) {
+		case "":
+			return coord.Errorf(coord.Conflict, "job %d ended so long ago that only its result is kept: read it with 'signalbox job result %d' and draft a new job", e.job.Number, e.job.Number)
+		case coord.NotFound:
+		default:
+			return err
 		}
 		if e.tasks, err = v.Tasks(e.job.ID); err != nil {
 			return err

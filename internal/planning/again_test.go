@@ -203,3 +203,25 @@ func TestInputsOfOneTaskStayWithinTheirBoundTogether(t *testing.T) {
 		t.Errorf("%d inputs of %d bytes", len(got.Plan.Tasks[0].Inputs), total)
 	}
 }
+
+func TestAJobOfWhichOnlyTheResultIsKeptIsNotDraftedAgain(t *testing.T) {
+	for _, how := range []string{"done", "fail"} {
+		w := newWorld(t)
+		j := w.draft(t, plan(task("a")))
+		w.run(t, j, map[string]string{"a": how})
+		err := w.journal.Update(t.Context(), func(tx *journal.Tx) error {
+			_, err := tx.Summarize(coord.Result{Job: j.ID})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, again := w.Retry(t.Context(), number(j), operator)
+		_, further := w.Continue(t.Context(), number(j), plan(task("next")), operator)
+		for _, err := range []error{again, further} {
+			if coord.CodeOf(err) != coord.Conflict || !strings.Contains(err.Error(), "only its result is kept") {
+				t.Errorf("a job that came out as %s gives %v", how, err)
+			}
+		}
+	}
+}
