@@ -1,6 +1,10 @@
 package coord
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
 
 // Attempt is one try at a task by one agent. A task has at most one attempt
 // that may have been sent, ever.
@@ -162,6 +166,27 @@ type Usage struct {
 
 // Tokens is the total, as told or added up.
 func (u Usage) Tokens() int64 { return max(u.TotalTokens, u.InputTokens+u.OutputTokens) }
+
+// String gives tokens and money in words and says where they are known from;
+// it is "" when nothing is. Cost and Currency are the provider's own text.
+func (u Usage) String() string {
+	var used []string
+	if n := u.Tokens(); n > 0 {
+		used = append(used, strconv.FormatInt(n, 10)+" tokens")
+	}
+	if u.Cost != "" {
+		used = append(used, strings.TrimSpace(u.Cost+" "+u.Currency))
+	}
+	text := strings.Join(used, " and ")
+	switch {
+	case text == "":
+	case u.Source == "measured":
+		text += ", as measured here"
+	case u.Source == "provider":
+		text += ", as the agent told"
+	}
+	return text
+}
 
 // Change is one event of an attempt with all that belongs to it.
 type Change struct {

@@ -199,3 +199,17 @@ func TestNotingEvidenceLeavesOtherCopiesAlone(t *testing.T) {
 		t.Errorf("two notes share memory: %v, %v", b.Evidence, c.Evidence)
 	}
 }
+
+func TestUsageInWordsSaysWhereItIsKnownFrom(t *testing.T) {
+	for want, u := range map[string]coord.Usage{
+		"": {Source: "provider", Currency: "USD"},
+		"15 tokens and 0.10 USD, as the agent told": {InputTokens: 10, OutputTokens: 5, Cost: "0.10", Currency: "USD", Source: "provider"},
+		"2, as the agent told":                      {Cost: "2", Source: "provider"},
+		"7 tokens, as measured here":                {TotalTokens: 7, Source: "measured"},
+		"9 tokens":                                  {TotalTokens: 9},
+	} {
+		if got := u.String(); got != want {
+			t.Errorf("%#v is %q, want %q", u, got, want)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/coord"
 )
 
 func TestCleanShowsNoControlCharacter(t *testing.T) {
@@ -98,5 +100,17 @@ func TestDocumentsAreOneLineOffATerminal(t *testing.T) {
 	s.JSON = true
 	if err := s.Show(map[string]string{"a": "<b>"}, nil); err != nil || b.String() != "{\"a\":\"<b>\"}\n" {
 		t.Errorf("the document is %q, %v", b.String(), err)
+	}
+}
+
+func TestAResultTellsWhatWasUsed(t *testing.T) {
+	var b strings.Builder
+	s := New(nil, &b, io.Discard)
+	s.Result(&b, coord.Result{Number: 1, State: coord.JobCompleted, Tasks: []coord.TaskResult{
+		{Key: "told", State: coord.TaskCompleted, Agent: "a", Usage: coord.Usage{TotalTokens: 12, Cost: "0.5\x1b[2J", Currency: "EUR", Source: "provider"}},
+		{Key: "silent", State: coord.TaskCompleted, Agent: "b"},
+	}})
+	if got := b.String(); strings.Count(got, "used") != 1 || !strings.Contains(got, "used 12 tokens and 0.5\uFFFD[2J EUR, as the agent told\n") {
+		t.Errorf("the result is %q", got)
 	}
 }

@@ -248,8 +248,8 @@ func (s *Screen) Result(w io.Writer, r coord.Result) {
 		for _, q := range t.Requests {
 			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("request r%d %s, answer %s: %s", q.Number, q.Decision, q.Delivery, OneLine(q.Content.Title, 60))))
 		}
-		if n := t.Usage.Tokens(); n > 0 {
-			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("%d tokens, as the %s told", n, t.Usage.Source)))
+		if used := t.Usage.String(); used != "" {
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render("used "+Clean(used)))
 		}
 	}
 }

@@ -95,6 +95,9 @@ func known(a coord.Attempt) []string {
 	if s := a.Statement; s != nil {
 		say("There is a statement of %d bytes by the %s. It is a claim, not a proof.", s.Bytes, s.By)
 	}
+	if used := a.Usage.String(); used != "" {
+		say("It used %s.", used)
+	}
 	if a.State == coord.AttemptUnknown && a.Activity == coord.Ended {
 		say("Nothing of it runs on this machine any more: its processes are proven gone.")
 	}

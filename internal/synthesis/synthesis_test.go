@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -372,6 +373,9 @@ func TestExplanationOfAnEndDoesNotTakeTheAgentsWord(t *testing.T) {
 		e, err := w.Explain(t.Context(), coord.AttemptRef{Task: coord.TaskRef{Job: ref(j), Key: key}})
 		if err != nil || !strings.Contains(strings.Join(e.Known, " "), "It ended as") || !strings.Contains(strings.Join(e.NotKnown, " "), "Signalbox did not see that work") || len(e.NextSteps) == 0 {
 			t.Errorf("%s: %+v, %v", key, e, err)
+		}
+		if used := "It used " + e.Attempt.Usage.String() + "."; !slices.Contains(e.Known, used) || !strings.Contains(used, "USD, as the agent told") {
+			t.Errorf("%s: %q is not among %q", key, used, e.Known)
 		}
 	}
 }
