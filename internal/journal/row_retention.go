@@ -98,15 +98,17 @@ func (v *View) Stored(sha256 string) (bool, error) {
 }
 
 // PruneEvents removes up to limit of the oldest events: those before t that
-// come before every event of a job that is kept whole. What is left has no
+// come before every event of a job that was run and is kept whole. A draft that
+// nobody ran or threw away must not keep all events for ever. What is left has no
 // gap, so a reader that comes from before it is told so. It gives how many were
 // removed; the last event always stays, because the next one counts from it.
 func (tx *Tx) PruneEvents(t time.Time, limit int) (int64, error) {
-	first, err := scalar[int64](&tx.View, `SELECT COALESCE(MIN(events.seq), $1) FROM events JOIN jobs ON jobs.id = events.job WHERE jobs.kept = 0`, tx.head)
+	// Job by job through the index: the writer must not read all events.
+	first, err := scalar[int64](&tx.View, `SELECT COALESCE(MIN((SELECT MIN(seq) FROM events WHERE events.job = jobs.id)), $1) FROM jobs WHERE kept = 0 AND state <> 'draft'`, tx.head)
 	if err != nil {
 		return 0, err
 	}
-	// Events of no job go by their own age.
+	// Events of no job, and of drafts, go by their own age.
 	young, err := list[coord.Event](&tx.View, `SELECT doc FROM events WHERE seq < $1 ORDER BY seq LIMIT $2`, min(first, tx.head), limit)
 	if err != nil {
 		return 0, err

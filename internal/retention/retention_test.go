@@ -244,3 +244,16 @@ func TestShortNumbersAreNeverGivenAgain(t *testing.T) {
 		return err
 	})
 }
+
+func TestAForgottenDraftDoesNotKeepAllEvents(t *testing.T) {
+	h := newHouse(t)
+	h.update(func(tx *journal.Tx) error {
+		_, err := tx.AddJob(coord.Job{Plan: coord.Plan{Tasks: []coord.PlanTask{{Agent: "a", Instruction: "some day"}}}.Completed()})
+		return err
+	})
+	h.run("the answer", coord.AttemptComplete)
+	h.pass(coord.KeepDetail + time.Hour)
+	if n := len(h.events()); n > 1 {
+		t.Errorf("%d events are left because of a draft", n)
+	}
+}
