@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"signalbox/internal/coord"
@@ -181,7 +182,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coor
 		return err
 	})
 	if err != nil {
-		return a, err
+		return a, shown(err)
 	}
 	adapter, ok := s.Adapters[a.Route]
 	if !ok {
@@ -195,13 +196,22 @@ func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coor
 	w.Dir = dir
 	verdict, err := adapter.Reconcile(ctx, w, *a.Handle, a.Receipt)
 	if err != nil {
-		return a, err
+		return a, shown(err)
 	}
 	err = s.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
 		a, err = record(tx, a.ID, verdict, by)
 		return err
 	})
 	return a, err
+}
+
+// shown gives why an agent could not be asked as an error that a door shows:
+// the workspace is gone, or the agent does not start.
+func shown(err error) error {
+	if u, ok := errors.AsType[*provider.Unsent](err); ok {
+		return &coord.Error{Code: coord.Unavailable, Message: "the agent cannot be asked: " + u.Message, Err: err}
+	}
+	return err
 }
 
 // record writes down what a provider said of an unknown attempt.
