@@ -67,6 +67,10 @@ const (
 	// MaxActivities bounds the activity entries (tool calls and the like) kept
 	// of one attempt.
 	MaxActivities = 1000
+	// MaxContents bounds the pieces of content (files, addresses) kept of one
+	// attempt. Their bytes have a quota; an address and an empty file weigh
+	// nothing there, but each is a row.
+	MaxContents = 256
 
 	// MaxArtifact bounds one artifact.
 	MaxArtifact = 20 << 20

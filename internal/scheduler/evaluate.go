@@ -18,7 +18,10 @@ type state struct {
 	requests []coord.Request // open, or with an answer to deliver
 	owned    map[coord.AttemptID]ownership
 	busy     map[coord.RequestID]bool // answers being delivered now
-	held     map[string]int           // leases taken, by name
+	// unproven are attempts whose session could not be ended: something of them
+	// may run until the next start ends it.
+	unproven map[coord.AttemptID]bool
+	held     map[string]int // leases taken, by name
 	host     string
 	// closed: nothing new is admitted, because the operator paused or drains.
 	closed bool
@@ -147,9 +150,10 @@ func (e *evaluation) attempt(a coord.Attempt) {
 	case !owned && a.Live():
 		e.do(lose{a})
 		return
-	case !owned && a.Activity == coord.MayRun && !a.Route.Askable():
+	case !owned && a.Activity == coord.MayRun && !a.Route.Askable() && !e.unproven[a.ID]:
 		// The trees of older owners were ended before the first evaluation, and
-		// an owner of this one ends its own before it leaves.
+		// an owner of this one ends its own before it leaves, or says that it
+		// could not.
 		e.do(proveEnded{a.ID})
 		return
 	case !a.Live():

@@ -98,6 +98,9 @@ func TestEvaluateDecidesFromTheStateAlone(t *testing.T) {
 		{"the window ends", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelRequested), stopped)), later(coord.CancelWindow)), "give up t", forever},
 		{"an attempt without owner is lost", with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), 0)), "lose t", forever},
 		{"an unknown that nobody follows runs no more", with(running(time.Minute), follow(coord.Attempt{ID: "t", State: coord.AttemptUnknown, Activity: coord.MayRun, Route: coord.RouteACP}, 0)), "prove t", forever},
+		{"an unknown whose agent could not be ended may still run", with(with(running(time.Minute), follow(coord.Attempt{ID: "t", State: coord.AttemptUnknown, Activity: coord.MayRun, Route: coord.RouteACP}, 0)), func(s *state) {
+			s.unproven = map[coord.AttemptID]bool{"t": true}
+		}), "", forever},
 		{"an unknown of an askable route may still run", with(running(time.Minute), follow(coord.Attempt{ID: "t", State: coord.AttemptUnknown, Activity: coord.MayRun, Route: coord.RouteA2A}, 0)), "", forever},
 		{"with a receipt, an askable route is followed again", with(running(time.Minute), follow(coord.Attempt{ID: "t", Route: coord.RouteA2A, State: coord.AttemptWorking, Receipt: &coord.Receipt{}}, 0)), "reattach t", forever},
 		{"without one it is lost", with(running(time.Minute), follow(coord.Attempt{ID: "t", Route: coord.RouteA2A, State: coord.AttemptSending}, 0)), "lose t", forever},

@@ -110,6 +110,13 @@ func (o *owner) take(ev provider.Event) bool {
 		o.lost(*ev.Lost)
 		return false
 	case provider.EventContent:
+		o.files++
+		switch {
+		case o.files == coord.MaxContents+1:
+			return o.notKept(ev.Content.Name, "one attempt may give no more than is kept already")
+		case o.files > coord.MaxContents:
+			return true
+		}
 		return o.content(*ev.Content)
 	case provider.EventLate:
 		o.keepLate(ev.Late)
@@ -119,7 +126,14 @@ func (o *owner) take(ev provider.Event) bool {
 		if o.actions > coord.MaxActivities {
 			return true
 		}
-	case provider.EventReceipt, provider.EventRequest, provider.EventWithdrawn, provider.EventUsage:
+	case provider.EventUsage:
+		o.spent++
+		if o.spent > coord.MaxActivities {
+			// Only the latest counts, and the end commits it.
+			o.usage = ev.Usage
+			return true
+		}
+	case provider.EventReceipt, provider.EventRequest, provider.EventWithdrawn:
 	}
 	fault.Point("event." + string(ev.Kind) + ".before")
 	texts := o.answer.take(false)
@@ -221,8 +235,7 @@ func (o *owner) content(c provider.Content) bool {
 	a := coord.Artifact{Job: o.job, Task: o.task, Attempt: o.id, Agent: o.agent, Name: c.Name, Media: c.Media, Origin: "said", Reference: c.Reference}
 	if len(c.Bytes) > 0 {
 		if err := o.keep(&a, c.Bytes); err != nil {
-			return o.take(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
-				Kind: "artifact", Title: c.Name, Status: "not kept", Detail: told(err, "it could not be stored")}})
+			return o.notKept(c.Name, told(err, "it could not be stored"))
 		}
 	}
 	fault.Point("event.content.before")
@@ -236,6 +249,23 @@ func (o *owner) content(c provider.Content) bool {
 	})
 	fault.Point("event.content.after")
 	return did
+}
+
+// notKept tells that content of the agent is not there, and why.
+func (o *owner) notKept(name, why string) bool {
+	return o.take(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
+		Kind: "artifact", Title: name, Status: "not kept", Detail: why}})
+}
+
+// spend writes the latest usage that was held back.
+func (o *owner) spend(tx *journal.Tx) error {
+	if o.usage == nil {
+		return nil
+	}
+	return tx.EditAttempt(o.id, func(a coord.Attempt) coord.Attempt {
+		a.Usage = *o.usage
+		return a
+	})
 }
 
 // keep stores bytes within the job's quota and completes the artifact's row.
@@ -289,7 +319,7 @@ func (o *owner) finish(end provider.End) {
 		}
 	}
 	o.over = o.commit(func(tx *journal.Tx) error {
-		if err := o.write(tx, texts); err != nil {
+		if err := errors.Join(o.write(tx, texts), o.spend(tx)); err != nil {
 			return err
 		}
 		if file.SHA256 != "" {
@@ -310,7 +340,7 @@ func (o *owner) lost(l provider.Lost) {
 	fault.Point("event.lost.before")
 	texts := o.answer.take(true)
 	o.commit(func(tx *journal.Tx) error {
-		if err := o.write(tx, texts); err != nil {
+		if err := errors.Join(o.write(tx, texts), o.spend(tx)); err != nil {
 			return err
 		}
 		_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptLose, Cause: l.Cause, Reason: l.Reason, Activity: l.Activity})

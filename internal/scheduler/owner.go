@@ -34,6 +34,9 @@ type owner struct {
 	answer  transcript
 	asked   map[string]coord.RequestID // by the provider's request id
 	actions int
+	files   int          // pieces of content
+	spent   int          // reports of usage
+	usage   *coord.Usage // the latest report that is not committed yet
 	late    int
 	over    bool // an end was committed
 }
@@ -220,6 +223,9 @@ func (o *owner) close(session provider.Session) {
 		o.s.Logger.Warn("a session could not be ended cleanly", "attempt", o.id, "err", err)
 	}
 	if activity != coord.Ended {
+		o.s.mu.Lock()
+		o.s.unproven[o.id] = true
+		o.s.mu.Unlock()
 		return
 	}
 	o.commit(func(tx *journal.Tx) error {

@@ -53,6 +53,7 @@ type Scheduler struct {
 	mu       sync.Mutex
 	owners   map[coord.AttemptID]*owner
 	busy     map[coord.RequestID]bool
+	unproven map[coord.AttemptID]bool // sessions that could not be ended
 	draining bool
 	idle     chan struct{} // closed when nothing runs while draining
 	work     sync.WaitGroup
@@ -62,7 +63,7 @@ type Scheduler struct {
 func New(o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, poke: make(chan struct{}, 1), tick: clockTick, idle: make(chan struct{}),
-		owners: map[coord.AttemptID]*owner{}, busy: map[coord.RequestID]bool{},
+		owners: map[coord.AttemptID]*owner{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
 	}
 }
 
@@ -193,7 +194,7 @@ func (s *Scheduler) nudge() {
 // load reads all that evaluate needs.
 func (s *Scheduler) load(ctx context.Context, stopping bool) (state, error) {
 	st := state{
-		tasks: map[coord.JobID][]coord.Task{}, owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{},
+		tasks: map[coord.JobID][]coord.Task{}, owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
 		held: map[string]int{}, host: s.Host, stopping: stopping,
 	}
 	// The owners are read before the journal: an owner that leaves in between
@@ -204,6 +205,9 @@ func (s *Scheduler) load(ctx context.Context, stopping bool) (state, error) {
 	}
 	for id := range s.busy {
 		st.busy[id] = true
+	}
+	for id := range s.unproven {
+		st.unproven[id] = true
 	}
 	st.closed = s.draining
 	s.mu.Unlock()
