@@ -8,13 +8,17 @@ import (
 	"signalbox/internal/redact"
 )
 
+// maxPieces is how many pieces of text wait in the order in which they came.
+const maxPieces = 8
+
 // transcript gathers what an agent writes: redacted as it comes, in pieces to
 // be committed, and the answer as a whole.
 type transcript struct {
 	redactor *redact.Redactor
 	streams  map[string]*redact.Stream
 	pieces   []coord.Text
-	size     int // of pieces
+	open     strings.Builder // the text of the last piece, while it grows
+	size     int             // of pieces, the open one included
 	due      time.Time
 	text     strings.Builder // the answer so far
 	kept     map[string]int  // bytes by channel
@@ -51,12 +55,38 @@ func (t *transcript) push(channel, safe string, now time.Time) {
 	if len(t.pieces) == 0 {
 		t.due = now.Add(coord.TextFlush)
 	}
-	if n := len(t.pieces); n > 0 && t.pieces[n-1].Channel == channel {
-		t.pieces[n-1].Text += kept
-	} else {
-		t.pieces = append(t.pieces, coord.Text{Channel: channel, Text: kept})
-	}
 	t.size += len(kept)
+	if n := len(t.pieces); n == 0 || t.pieces[n-1].Channel != channel {
+		if earlier := t.earlier(channel); earlier != nil {
+			earlier.Text += kept
+			return
+		}
+		t.shut()
+		t.pieces = append(t.pieces, coord.Text{Channel: channel})
+	}
+	t.open.WriteString(kept)
+}
+
+// earlier gives the piece that takes text of a channel out of turn: an agent
+// that changes its channel at each byte must not make an event of each.
+func (t *transcript) earlier(channel string) *coord.Text {
+	if len(t.pieces) < maxPieces {
+		return nil
+	}
+	for i := len(t.pieces) - 2; i >= 0; i-- {
+		if t.pieces[i].Channel == channel {
+			return &t.pieces[i]
+		}
+	}
+	return nil
+}
+
+// shut completes the last piece.
+func (t *transcript) shut() {
+	if n := len(t.pieces); n > 0 {
+		t.pieces[n-1].Text = t.open.String()
+		t.open.Reset()
+	}
 }
 
 // waiting reports whether text waits to be committed; due says until when.
@@ -75,6 +105,7 @@ func (t *transcript) take(end bool) []coord.Text {
 			}
 		}
 	}
+	t.shut()
 	pieces := t.pieces
 	t.pieces, t.size = nil, 0
 	return pieces
