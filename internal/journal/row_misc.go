@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"signalbox/internal/coord"
@@ -20,6 +21,29 @@ func (v *View) Artifacts(job coord.JobID) ([]coord.Artifact, error) {
 // AllArtifacts gives every artifact whose bytes are kept.
 func (v *View) AllArtifacts() ([]coord.Artifact, error) {
 	return list[coord.Artifact](v, `SELECT doc FROM artifacts WHERE size > 0 ORDER BY id`)
+}
+
+// ArtifactSpace is what the kept artifacts of each job take, in bytes. A start
+// needs it over the whole history, so no document is read for it.
+func (v *View) ArtifactSpace() (map[coord.JobID]int64, error) {
+	rows, err := v.q.QueryContext(v.ctx, `SELECT job, SUM(size) FROM artifacts GROUP BY job HAVING SUM(size) > 0`)
+	if err != nil {
+		return nil, fmt.Errorf("journal: read: %w", err)
+	}
+	defer rows.Close()
+	space := map[coord.JobID]int64{}
+	for rows.Next() {
+		var job coord.JobID
+		var size int64
+		if err := rows.Scan(&job, &size); err != nil {
+			return nil, fmt.Errorf("journal: read: %w", err)
+		}
+		space[job] = size
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("journal: read: %w", err)
+	}
+	return space, nil
 }
 
 // AddArtifact stores an artifact's row and gives it its id. The bytes are
