@@ -6,33 +6,67 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	_ "modernc.org/sqlite" // the driver of the journal
 )
 
-// copies make n more of the one job of a journal, with its task, its attempt,
-// its artifact and the last events of it. Every row is as the product stored it,
-// under other ids. ?1 is how many.
-var copies = []string{
-	`CREATE TEMP TABLE n AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?1)
+// numbers are n new ids of each kind; one names the rows that are copied.
+const (
+	numbers = `CREATE TEMP TABLE n AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?1)
 		SELECT i, 'job_' || printf('%026d', i) AS job, 'tsk_' || printf('%026d', i) AS task,
-			'att_' || printf('%026d', i) AS attempt, 'art_' || printf('%026d', i) AS artifact FROM c`,
-	`CREATE TEMP TABLE one AS SELECT j.id AS job, t.id AS task, a.id AS attempt, f.id AS artifact,
-			j.number AS number, (SELECT MAX(seq) FROM events) AS head
-		FROM jobs j JOIN tasks t ON t.job = j.id JOIN attempts a ON a.job = j.id JOIN artifacts f ON f.job = j.id`,
-	`INSERT INTO jobs SELECT n.job, one.number + i, state, plan, json_set(doc, '$.id', n.job, '$.number', one.number + i)
-		FROM jobs JOIN one ON jobs.id = one.job, n`,
-	`INSERT INTO tasks SELECT n.task, n.job, key, idx, state, json_set(doc, '$.id', n.task, '$.job', n.job, '$.attempt', n.attempt)
-		FROM tasks JOIN one ON tasks.id = one.task, n`,
-	`INSERT INTO attempts SELECT n.attempt, n.job, n.task, attempts.number, state, open, json_set(doc, '$.id', n.attempt, '$.job', n.job, '$.task', n.task)
-		FROM attempts JOIN one ON attempts.id = one.attempt, n`,
-	`INSERT INTO artifacts SELECT n.artifact, n.job, n.attempt, sha256, size, json_set(doc, '$.id', n.artifact, '$.job', n.job, '$.attempt', n.attempt)
-		FROM artifacts JOIN one ON artifacts.id = one.artifact, n`,
-	`INSERT INTO events SELECT one.head + i, kind, n.job, n.attempt, json_set(doc, '$.seq', one.head + i, '$.job', n.job, '$.attempt', n.attempt)
-		FROM events JOIN one ON events.seq = (SELECT MAX(seq) FROM events e WHERE e.attempt = one.attempt), n`,
+			'att_' || printf('%026d', i) AS attempt, 'art_' || printf('%026d', i) AS artifact FROM c`
+	one = `CREATE TEMP TABLE one AS SELECT j.id AS job, t.id AS task, a.id AS attempt, f.id AS artifact, j.number AS number,
+			(SELECT MAX(seq) FROM events) AS head, (SELECT MAX(seq) FROM events e WHERE e.attempt = a.id) AS event
+		FROM jobs j JOIN tasks t ON t.job = j.id JOIN attempts a ON a.job = j.id JOIN artifacts f ON f.job = j.id`
+)
+
+// copied is one row that is copied: the table, its key, the name of the key in
+// one, and what the copies have in place of the row's columns.
+type copied struct {
+	table, key, row string
+	columns         map[string]string
 }
 
-// multiply gives a stopped journal a history of n finished tasks.
+var rows = []copied{
+	{"jobs", "id", "job", map[string]string{"id": "n.job", "number": "one.number + i",
+		"doc": "json_set(doc, '$.id', n.job, '$.number', one.number + i)"}},
+	{"tasks", "id", "task", map[string]string{"id": "n.task", "job": "n.job",
+		"doc": "json_set(doc, '$.id', n.task, '$.job', n.job, '$.attempt', n.attempt)"}},
+	{"attempts", "id", "attempt", map[string]string{"id": "n.attempt", "job": "n.job", "task": "n.task",
+		"doc": "json_set(doc, '$.id', n.attempt, '$.job', n.job, '$.task', n.task)"}},
+	{"artifacts", "id", "artifact", map[string]string{"id": "n.artifact", "job": "n.job", "attempt": "n.attempt",
+		"doc": "json_set(doc, '$.id', n.artifact, '$.job', n.job, '$.attempt', n.attempt)"}},
+	{"events", "seq", "event", map[string]string{"seq": "one.head + i", "job": "n.job", "attempt": "n.attempt",
+		"doc": "json_set(doc, '$.seq', one.head + i, '$.job', n.job, '$.attempt', n.attempt)"}},
+}
+
+// insert is the statement that copies the row. Columns that are not named are
+// copied as they are.
+func (c copied) insert(ctx context.Context, tx *sql.Tx) (string, error) {
+	all, err := tx.QueryContext(ctx, `SELECT name FROM pragma_table_info(?1) ORDER BY cid`, c.table)
+	if err != nil {
+		return "", err
+	}
+	defer all.Close()
+	var values []string
+	for all.Next() {
+		var name string
+		if err := all.Scan(&name); err != nil {
+			return "", err
+		}
+		value, ok := c.columns[name]
+		if !ok {
+			value = c.table + "." + name
+		}
+		values = append(values, value)
+	}
+	return fmt.Sprintf("INSERT INTO %s SELECT %s FROM %s JOIN one ON %s.%s = one.%s, n", c.table, strings.Join(values, ", "), c.table, c.table, c.key, c.row), all.Err()
+}
+
+// multiply gives a stopped journal a history of n finished tasks: its one job,
+// with task, attempt, artifact and last event, n times more. Every row is as the
+// product stored it, under other ids.
 func multiply(ctx context.Context, dir string, n int) (err error) {
 	db, err := sql.Open("sqlite", fileURL(filepath.Join(dir, "journal.db")))
 	if err != nil {
@@ -44,10 +78,19 @@ func multiply(ctx context.Context, dir string, n int) (err error) {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
-	for i, copying := range copies {
-		args := []any{n}[:max(0, 1-i)]
-		if _, err := tx.ExecContext(ctx, copying, args...); err != nil {
-			return fmt.Errorf("copy %d: %w", i, err)
+	if _, err := tx.ExecContext(ctx, numbers, n); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, one); err != nil {
+		return err
+	}
+	for _, c := range rows {
+		copying, err := c.insert(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, copying); err != nil {
+			return fmt.Errorf("copy a row of %s: %w", c.table, err)
 		}
 	}
 	var finished int

@@ -73,6 +73,7 @@ func run(ctx context.Context, program, out, only string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	var figures []figure
+	var failed []error
 	for _, m := range measurements {
 		if only != "" && !slices.Contains(strings.Split(only, ","), m.name) {
 			continue
@@ -80,11 +81,13 @@ func run(ctx context.Context, program, out, only string) (err error) {
 		fmt.Fprintln(os.Stderr, "measuring", m.name)
 		some, err := m.run(ctx, b)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
 		}
 		figures = append(figures, some...)
 	}
-	if err := errors.Join(print(os.Stdout, figures), save(out, figures)); err != nil {
+	// What could be measured is told in any case.
+	failed = append(failed, print(os.Stdout, figures), save(out, figures))
+	if err := errors.Join(failed...); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(figures, func(f figure) bool { return !f.Holds }) {
