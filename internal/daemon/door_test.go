@@ -197,7 +197,12 @@ func TestPairing(t *testing.T) {
 			res := s.do(http.MethodPost, "/pair", `{"code":"guess"}`, none)
 			res.Body.Close()
 		}
-		refused(t, s.do(http.MethodPost, "/pair", `{"code":"`+s.code()+`"}`, none), http.StatusTooManyRequests, coord.Limit)
+		refused(t, s.do(http.MethodPost, "/pair", `{"code":"guess"}`, none), http.StatusTooManyRequests, coord.Limit)
+		// Whoever guesses does not keep out the one who has the code.
+		res := s.do(http.MethodPost, "/pair", `{"code":"`+s.code()+`"}`, none)
+		if res.Body.Close(); res.StatusCode != http.StatusOK {
+			t.Errorf("the right code gave %d after wrong ones", res.StatusCode)
+		}
 	})
 }
 

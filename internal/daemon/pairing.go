@@ -42,11 +42,13 @@ func (p *pairing) redeem(code string) (restore func(), err error) {
 	if now.Sub(p.window) > tryWindow {
 		p.window, p.tries = now, 0
 	}
-	if p.tries >= maxTries {
-		return nil, coord.Errorf(coord.Limit, "too many pairing codes were tried: wait a minute")
-	}
 	hash := api.HashOf(code)
 	if p.hash == "" || now.After(p.expires) || subtle.ConstantTimeCompare([]byte(hash), []byte(p.hash)) != 1 {
+		// Only wrong codes are refused by the bound: whoever tries them must not
+		// keep out the one who has the right one.
+		if p.tries >= maxTries {
+			return nil, coord.Errorf(coord.Limit, "too many pairing codes were tried: wait a minute")
+		}
 		p.tries++
 		return nil, coord.Errorf(coord.Unauthenticated, "this pairing link is used up, too old or not one: signalbox serve prints a new one at each start")
 	}
