@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/journal"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
+	"signalbox/internal/redact"
 )
 
 // stubborn is an adapter whose agents can neither be ended nor asked.
@@ -91,4 +92,21 @@ func TestAFloodOfContentAndUsageIsKeptWithinBounds(t *testing.T) {
 			t.Errorf("the flood made %d events", head)
 		}
 	})
+}
+
+func TestChangingChannelsAtEachByteDoesNotMakeAnEventOfEach(t *testing.T) {
+	text := newTranscript(redact.New())
+	for range 1000 {
+		for _, channel := range []string{coord.ChannelThought, coord.ChannelMessage} {
+			text.add(coord.Text{Channel: channel, Text: "a "}, time.Now())
+		}
+	}
+	pieces := append(text.take(true), text.take(false)...)
+	bytes := 0
+	for _, p := range pieces {
+		bytes += len(p.Text)
+	}
+	if len(pieces) > maxPieces || bytes != 4000 {
+		t.Errorf("%d bytes were written in %d pieces", bytes, len(pieces))
+	}
 }
