@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -23,7 +26,7 @@ type pkg struct {
 	Imports    []string
 }
 
-// The levels of DESIGN: an arrow points from a higher to a lower one.
+// The levels of docs/architecture.md: an arrow points from a higher to a lower one.
 const (
 	vocabulary = iota
 	tool
@@ -81,16 +84,16 @@ func forbidden(from, to string) string {
 	fromName, inside := strings.CutPrefix(from, "internal/")
 	toName, ours := strings.CutPrefix(to, "internal/")
 	switch {
-	case testSupport(from) || strings.HasPrefix(from, "e2e/"):
+	case testSupport(from) || strings.HasPrefix(from, "e2e/") || measures(from):
 		return ""
-	case testSupport(to) || strings.HasPrefix(to, "e2e/"):
-		return "it exists for tests and must not become part of the binary; import it from a _test.go file"
+	case testSupport(to) || strings.HasPrefix(to, "e2e/") || measures(to):
+		return "it exists for tests or measurements and must not become part of the binary; import it from a _test.go file"
 	case within(fromName, alone) || within(toName, alone):
 		return "the tools of the build and the product do not know each other; copy the few lines or move them down into a package of the product"
 	case strings.HasPrefix(from, "cmd/") && ours:
 		return ""
 	case !inside || !ours:
-		return "only cmd, internal and e2e hold Go packages; move it there"
+		return "only cmd, internal, e2e and bench hold Go packages; move it there"
 	case strings.HasPrefix(toName, fromName+"/") && fromName != "provider":
 		return ""
 	}
@@ -122,6 +125,9 @@ func forbidden(from, to string) string {
 	return ""
 }
 
+// measures reports whether a package is a program that measures the product.
+func measures(p string) bool { return top(p) == "bench" }
+
 // testSupport reports whether a package holds what several tests share: by
 // name it is a word and "test", such as providertest.
 func testSupport(p string) bool {
@@ -132,7 +138,7 @@ func testSupport(p string) bool {
 // within reports whether a package is one of roots or below one.
 func within(name string, roots []string) bool { return slices.Contains(roots, top(name)) }
 
-// top is the first element of a path below internal/.
+// top is the first element of a path.
 func top(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first
@@ -181,6 +187,23 @@ func TestArrowsPointDown(t *testing.T) {
 	}
 }
 
+// The maps are what a newcomer reads first, and nothing else keeps them true.
+func TestMapsNameEveryPackage(t *testing.T) {
+	for _, name := range []string{"AGENTS.md", "docs/architecture.md"} {
+		b, err := os.ReadFile(filepath.Join(checkout(t), filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := strings.FieldsFunc(string(b), func(r rune) bool { return !unicode.IsLetter(r) })
+		for p := range levels {
+			_, err := os.Stat(filepath.Join(checkout(t), "internal", p))
+			if there := err == nil; there && !slices.Contains(named, p) {
+				t.Errorf("%s has no word of internal/%s: add it to the map", name, p)
+			}
+		}
+	}
+}
+
 func TestEveryPackageSaysWhatItPromises(t *testing.T) {
 	for _, p := range list(t) {
 		if strings.TrimSpace(p.Doc) == "" {
@@ -204,6 +227,9 @@ func TestForbidden(t *testing.T) {
 		"internal/daemon -> internal/api":                     "",
 		"cmd/signalbox -> internal/cli":                       "",
 		"e2e/peers/install -> e2e/peers":                      "",
+		"bench -> internal/journal":                           "",
+		"bench/agent -> internal/coord":                       "",
+		"internal/cli -> bench":                               "exists for tests or measurements",
 		"internal/journal -> internal/scheduler":              "arrows point down",
 		"internal/coord -> internal/journal":                  "arrows point down",
 		"internal/coord -> internal/sse":                      "packages of the vocabulary",
@@ -215,11 +241,11 @@ func TestForbidden(t *testing.T) {
 		"internal/planning -> internal/approval":              "stages do not import each other",
 		"internal/api -> internal/cli":                        "outermost door",
 		"internal/modelagent -> internal/journal":             "holds a model key",
-		"internal/cli -> internal/provider/providertest":      "exists for tests",
-		"internal/cli -> e2e/peers":                           "exists for tests",
+		"internal/cli -> internal/provider/providertest":      "exists for tests or measurements",
+		"internal/cli -> e2e/peers":                           "exists for tests or measurements",
 		"internal/tools/testgate -> internal/coord":           "tools of the build",
 		"internal/common -> internal/coord":                   "has no level",
-		"lib/thing -> internal/coord":                         "only cmd, internal and e2e",
+		"lib/thing -> internal/coord":                         "only cmd, internal, e2e and bench",
 	} {
 		from, to, _ := strings.Cut(arrow, " -> ")
 		got := forbidden(from, to)

@@ -17,7 +17,7 @@ func TestEachCodeHasItsExit(t *testing.T) {
 	for _, code := range coord.Codes {
 		exit, ok := want[code]
 		if !ok {
-			t.Errorf("the code %s has no row here: add it to the table of DESIGN, and here", code)
+			t.Errorf("the code %s has no row here: add it, and to the table of the HTTP API", code)
 		}
 		if got := codeOf(t.Context(), fmt.Errorf("around: %w", coord.Errorf(code, "x"))); got != exit {
 			t.Errorf("the code %s exits %d, want %d", code, got, exit)

@@ -22,7 +22,7 @@ import (
 )
 
 // The model test lets a machine, an operator and agents do anything in any
-// order, and checks after each step what DESIGN promises. An in-memory database
+// order, and checks after each step what Signalbox promises. An in-memory database
 // proves nothing about durability; that is the crash sweep's part.
 
 // modelSteps is how many steps the model test takes; SIGNALBOX_MODEL_STEPS sets
