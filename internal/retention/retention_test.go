@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -255,5 +256,19 @@ func TestAForgottenDraftDoesNotKeepAllEvents(t *testing.T) {
 	h.pass(coord.KeepDetail + time.Hour)
 	if n := len(h.events()); n > 1 {
 		t.Errorf("%d events are left because of a draft", n)
+	}
+}
+
+func TestTheExportOfWhatIsKeptVerifies(t *testing.T) {
+	h := newHouse(t)
+	id := h.run("the answer", coord.AttemptComplete)
+	h.pass(coord.KeepDetail + time.Hour)
+	var archive bytes.Buffer
+	if err := h.results.Export(t.Context(), coord.JobRef{ID: id}, &archive); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := synthesis.Verify(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+	if err != nil || len(rep.Faults) > 0 || rep.Absent != 2 { // the plan and the answer
+		t.Errorf("the report is %+v, %v", rep, err)
 	}
 }

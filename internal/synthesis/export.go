@@ -21,6 +21,7 @@ const (
 	archiveVersion = 1
 	manifestName   = "manifest.json"
 	eventsName     = "events.ndjson"
+	frozenName     = "frozen.json"
 	artifactFolder = "artifacts/"
 )
 
@@ -33,7 +34,8 @@ type manifest struct {
 	// Head is the last event of the journal that the archive knows.
 	Head    int64    `json:"head"`
 	Members []member `json:"members"`
-	// Absent are artifacts whose bytes are not in the archive, and why.
+	// Absent are artifacts whose bytes are not in the archive, and the frozen
+	// plan when it was not kept, and why.
 	Absent []absent `json:"absent,omitempty"`
 }
 
@@ -91,13 +93,16 @@ func (s *Synthesis) Export(ctx context.Context, ref coord.JobRef, w io.Writer) e
 		name string
 		doc  any
 	}{
-		{"job.json", head}, {"plan.json", r.job.Plan}, {"frozen.json", r.job.Frozen}, {"result.json", result},
+		{"job.json", head}, {"plan.json", r.job.Plan}, {frozenName, r.job.Frozen}, {"result.json", result},
 		{"tasks.json", r.tasks}, {"attempts.json", r.attempts}, {"requests.json", r.requests}, {"artifacts.json", r.artifacts},
 	}
 	for _, d := range documents {
 		if err := a.addJSON(d.name, d.doc); err != nil {
 			return err
 		}
+	}
+	if r.summary != nil {
+		a.manifest.Absent = append(a.manifest.Absent, absent{"", frozenName, "removed by retention with the attempts and requests; the result is what is kept"})
 	}
 	if err := s.exportEvents(ctx, &a, r); err != nil {
 		return err

@@ -23,7 +23,8 @@ type Report struct {
 	// Members and Bytes are what was read and matches.
 	Members int   `json:"members"`
 	Bytes   int64 `json:"bytes"`
-	// Absent counts the artifacts that the archive says it does not hold.
+	// Absent counts what the archive says it does not hold: artifacts, and the
+	// frozen plan of a job that ended long ago.
 	Absent int `json:"absent,omitempty"`
 	// Faults are sentences; none means that the archive is whole.
 	Faults []string `json:"faults,omitempty"`
@@ -89,7 +90,7 @@ func Verify(r io.ReaderAt, size int64) (Report, error) {
 	delete(files, manifestName)
 	rep.Job, rep.Number, rep.Absent = m.Job, m.Number, len(m.Absent)
 	documents := rep.compare(m, files)
-	rep.checkDigests(documents)
+	rep.checkDigests(documents, slices.ContainsFunc(m.Absent, func(a absent) bool { return a.Name == frozenName }))
 	return rep, nil
 }
 
@@ -134,7 +135,7 @@ func (r *Report) compare(m manifest, files map[string]*zip.File) map[string][]by
 			continue
 		}
 		left -= want.Size
-		keep := want.Name == "job.json" || want.Name == "frozen.json" || want.Name == "requests.json"
+		keep := want.Name == "job.json" || want.Name == frozenName || want.Name == "requests.json"
 		b, n, sum, err := digestOf(f, want.Size, keep && want.Size <= maxDocument)
 		switch {
 		case err != nil:
@@ -161,7 +162,7 @@ func (r *Report) compare(m manifest, files map[string]*zip.File) map[string][]by
 	for _, name := range extra {
 		r.fault("member %s is not in the manifest", name)
 	}
-	for _, name := range []string{"job.json", "plan.json", "frozen.json", "result.json", "tasks.json", "attempts.json", "requests.json", "artifacts.json", eventsName} {
+	for _, name := range []string{"job.json", "plan.json", frozenName, "result.json", "tasks.json", "attempts.json", "requests.json", "artifacts.json", eventsName} {
 		if !listed[name] {
 			r.fault("the manifest does not list %s", name)
 		}
@@ -177,11 +178,12 @@ func short(name string) string {
 	return name
 }
 
-// checkDigests compares what was approved and decided with its digests.
-func (r *Report) checkDigests(documents map[string][]byte) {
+// checkDigests compares what was approved and decided with its digests. Of a
+// job that ended long ago the plan is pruned, and Absent tells of it.
+func (r *Report) checkDigests(documents map[string][]byte, pruned bool) {
 	var job coord.Job
 	var frozen *coord.Frozen
-	if json.Unmarshal(documents["job.json"], &job) != nil || json.Unmarshal(documents["frozen.json"], &frozen) != nil {
+	if json.Unmarshal(documents["job.json"], &job) != nil || json.Unmarshal(documents[frozenName], &frozen) != nil {
 		return // told as missing or different already
 	}
 	if job.ID != r.Job {
@@ -196,7 +198,7 @@ func (r *Report) checkDigests(documents map[string][]byte) {
 	}
 	if job.Grant != nil {
 		r.Digest = job.Grant.Digest
-		if frozen == nil || frozen.Digest != job.Grant.Digest {
+		if frozen == nil && !pruned || frozen != nil && frozen.Digest != job.Grant.Digest {
 			r.fault("the grant is for another plan than frozen.json")
 		}
 	}
