@@ -105,6 +105,21 @@ func serverOn(h http.Handler, gone func()) *http.Server {
 	}
 }
 
+// greet speaks first, before anybody asks anything. To the worker's server a
+// link on which nothing comes for some seconds is a client that never speaks,
+// which it would end, and the worker with it: one that waits for another owner
+// of the journal, or that nobody has a question for.
+func greet(ctx context.Context, worker http.RoundTripper) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker/", nil)
+	if err != nil {
+		return // it cannot be: the address is a constant
+	}
+	// The answer says nothing. Without one the worker is gone, which its exit tells.
+	if res, err := worker.RoundTrip(req); err == nil {
+		_ = res.Body.Close()
+	}
+}
+
 // transportOn makes the front door's side of the link. A request after the
 // connection has ended fails and is never sent again: there is nothing to dial.
 func transportOn(c net.Conn) *http.Transport {

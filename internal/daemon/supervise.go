@@ -61,9 +61,14 @@ func (s *supervisor) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res, err := l.transport.RoundTrip(r)
 	if err != nil {
-		return nil, &coord.Error{Code: coord.Unavailable, Message: "the worker went away while it was asked: see what became of it before asking again", Err: err}
+		return nil, wentAway(err)
 	}
 	return res, nil
+}
+
+// wentAway tells of a worker that ended before its whole answer was there.
+func wentAway(err error) error {
+	return &coord.Error{Code: coord.Unavailable, Message: "the worker went away while it was asked: see what became of it before asking again", Err: err}
 }
 
 // Run starts workers one after another until ctx ends or the operator stops
@@ -114,6 +119,16 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 		return true, &coord.Error{Code: coord.Unavailable, Message: "the worker cannot be started: check that the program still exists and that this machine can start processes", Err: err}
 	}
 	defer p.close()
+	greeting, left := context.WithCancelCause(context.WithoutCancel(ctx))
+	greeted := make(chan struct{})
+	go func() {
+		defer close(greeted)
+		greet(greeting, p.transport)
+	}()
+	defer func() {
+		left(ErrShutdown)
+		<-greeted
+	}()
 	exited := make(chan error, 1)
 	go func() { exited <- p.cmd.Wait() }()
 	reports := readReports(p.reports)
@@ -180,7 +195,7 @@ func (s *supervisor) hear(r report, p *process) error {
 	case workerStopped:
 		return ErrOperatorStop
 	case workerRefused:
-		_ = p.conn.Close() // nothing was ever sent on it
+		_ = p.conn.Close() // nothing but the greeting was ever sent on it
 	}
 	return coord.Errorf(r.Code, "%s", r.Message)
 }
