@@ -171,18 +171,31 @@ func data[T any](ctx context.Context, c *Client, q call) (T, error) {
 	return body.Data, err
 }
 
-// document makes a request and gives its answer.
+// document makes a request and gives its answer. A worker may die in the middle
+// of an answer, so one that was cut off is asked for again where that is safe.
 func document[T any](ctx context.Context, c *Client, q call) (T, error) {
 	var out T
-	res, err := c.send(ctx, q)
-	if err != nil {
-		return out, err
+	deadline := time.Now().Add(patience)
+	for {
+		res, err := c.send(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		_ = res.Body.Close() // what could be read was read
+		switch {
+		case err == nil && json.Unmarshal(body, &out) == nil:
+			return out, nil
+		case err == nil:
+			return out, coord.Errorf(coord.Unavailable, "what Signalbox answered is not what was asked for")
+		case ctx.Err() != nil:
+			return out, context.Cause(ctx)
+		}
+		err = coord.Errorf(coord.Unavailable, "the answer of Signalbox was cut off: see what became of it before asking again")
+		if !again(q, err) || time.Now().After(deadline) {
+			return out, err
+		}
 	}
-	defer res.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&out); err != nil {
-		return out, coord.Errorf(coord.Unavailable, "the answer of Signalbox ended early or is not what was asked for")
-	}
-	return out, nil
 }
 
 // get reads one thing.
