@@ -88,8 +88,10 @@ func (d *Directory) Add(ctx context.Context, id coord.AgentID, cfg coord.AgentCo
 			return err
 		}
 		a = coord.Agent{ID: id, Revision: old.Revision + 1, Enabled: true}
-		a, err = d.put(tx, a, cfg, by)
-		return err
+		if a, err = d.put(tx, a, cfg, by); err != nil {
+			return err
+		}
+		return tx.Answer(a)
 	})
 	return a, err
 }
@@ -116,8 +118,10 @@ func (d *Directory) Revise(ctx context.Context, id coord.AgentID, ifRevision int
 			return nil
 		}
 		a.Revision++
-		a, err = d.put(tx, a, cfg, by)
-		return err
+		if a, err = d.put(tx, a, cfg, by); err != nil {
+			return err
+		}
+		return tx.Answer(a)
 	})
 	return a, err
 }
@@ -154,7 +158,13 @@ func (d *Directory) Remove(ctx context.Context, id coord.AgentID, by coord.Actor
 			return declared(id)
 		}
 		a.Removed, a.Enabled = true, false
-		return tx.PutAgent(a, by)
+		if err := tx.PutAgent(a, by); err != nil {
+			return err
+		}
+		if a, err = tx.Agent(id); err != nil {
+			return err
+		}
+		return tx.Answer(a)
 	})
 }
 
