@@ -8,5 +8,6 @@
 // instead, and go on. SIGNALBOX_FAULT_TRACE names a file to which the name of
 // every point is appended, one a line, before anything else happens there. The
 // hits are then counted in this file, over all processes that share it, so that
-// a death does not strike the process that is started after it once more.
+// a death does not strike the process that is started after it once more. While
+// the file does not exist nothing is counted, and nobody dies.
 package fault

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,11 +38,12 @@ func gate(ctx context.Context, args []string, out io.Writer, ci bool) (bool, err
 	timeout := flags.Duration("timeout", 10*time.Minute, "time limit of the tests of one package")
 	race := flags.String("race", "", "package patterns to test with the race detector")
 	plain := flags.String("plain", "", "package patterns to test without it")
+	fault := flags.String("fault", "", "package patterns whose crash tests run in a build with fault points")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
 	if flags.NArg() > 0 {
-		return false, fmt.Errorf("%q is not a flag: give package patterns to -race or -plain", flags.Arg(0))
+		return false, fmt.Errorf("%q is not a flag: give package patterns to -race, -plain or -fault", flags.Arg(0))
 	}
 	r, exits := newRun(out, *verbose), true
 	// Packages are tested anew each time: go test's cache does not see the
@@ -61,6 +64,15 @@ func gate(ctx context.Context, args []string, out io.Writer, ci bool) (bool, err
 	}
 	if patterns := strings.Fields(*plain); len(patterns) > 0 {
 		ok, err := r.goTest(ctx, slices.Concat(common, patterns))
+		if err != nil {
+			return false, err
+		}
+		exits = exits && ok
+	}
+	if patterns := strings.Fields(*fault); len(patterns) > 0 {
+		// They wait for processes most of the time: two of them a core.
+		beside := []string{"-tags", "fault", "-run", "Sweep|Death", "-parallel", strconv.Itoa(2 * runtime.NumCPU())}
+		ok, err := r.goTest(ctx, slices.Concat(common, beside, patterns))
 		if err != nil {
 			return false, err
 		}
