@@ -196,12 +196,15 @@ func (d *door) ask(ctx context.Context, method, path string, body []byte) (c coo
 		return c, err
 	}
 	defer res.Body.Close()
-	dec := json.NewDecoder(io.LimitReader(res.Body, maxReport))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxReport))
+	if err != nil {
+		return c, wentAway(err)
+	}
 	if res.StatusCode == http.StatusOK {
-		return c, dec.Decode(&c)
+		return c, json.Unmarshal(answer, &c)
 	}
 	var p api.Problem
-	if err := dec.Decode(&p); err != nil {
+	if err := json.Unmarshal(answer, &p); err != nil {
 		return c, err
 	}
 	return c, &coord.Error{Code: p.Code, Message: p.Detail}
