@@ -89,6 +89,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 }
 
 // summarize replaces the detail of jobs that ended before t by their results.
+// A job that cannot be summarized stays whole and must not keep the others.
 func (r *Retention) summarize(ctx context.Context, t time.Time) error {
 	for {
 		var old []coord.Job
@@ -99,10 +100,20 @@ func (r *Retention) summarize(ctx context.Context, t time.Time) error {
 		if err != nil || len(old) == 0 {
 			return err
 		}
+		done := 0
 		for _, j := range old {
-			if err := r.one(ctx, j, t); err != nil {
+			err := r.one(ctx, j, t)
+			switch {
+			case err == nil:
+				done++
+			case ctx.Err() != nil || r.Journal.Err() != nil:
 				return err
+			default:
+				r.Logger.Warn("a job that ended long ago could not be reduced to its result", "job", j.ID, "code", coord.CodeOf(err), "err", err)
 			}
+		}
+		if done == 0 {
+			return nil
 		}
 	}
 }

@@ -2,6 +2,7 @@ package retention_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -270,5 +271,29 @@ func TestTheExportOfWhatIsKeptVerifies(t *testing.T) {
 	rep, err := synthesis.Verify(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
 	if err != nil || len(rep.Faults) > 0 || rep.Absent != 2 { // the plan and the answer
 		t.Errorf("the report is %+v, %v", rep, err)
+	}
+}
+
+// broken gives no result of one job.
+type broken struct {
+	retention.Results
+	job coord.JobID
+}
+
+func (b broken) Result(ctx context.Context, ref coord.JobRef) (coord.Result, error) {
+	if ref.ID == b.job {
+		return coord.Result{}, coord.Errorf(coord.Internal, "its events cannot be read")
+	}
+	return b.Results.Result(ctx, ref)
+}
+
+func TestAJobThatCannotBeSummarizedDoesNotKeepTheOthers(t *testing.T) {
+	h := newHouse(t)
+	bad := h.run("unreadable", coord.AttemptComplete)
+	h.run("readable", coord.AttemptComplete)
+	h.Retention.Results = broken{h.results, bad}
+	h.pass(coord.KeepDetail + time.Hour)
+	if !h.has("unreadable") || h.has("readable") {
+		t.Errorf("bytes kept: of the broken job %v, of the other %v", h.has("unreadable"), h.has("readable"))
 	}
 }
