@@ -52,7 +52,7 @@ func build(run func() int) (code int, err error) {
 	binary = filepath.Join(dir, "signalbox")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Minute, errBuild)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "signalbox/cmd/signalbox")
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", binary, "signalbox/cmd/signalbox")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the program: %w (%w)\n%s", err, context.Cause(ctx), out)
 	}

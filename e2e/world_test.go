@@ -67,10 +67,17 @@ type door struct {
 	err    error // of the exit
 }
 
-// newWorld starts Signalbox. env is added to the environment of serve.
+// newWorld starts Signalbox beside that of other tests. env is added to the
+// environment of serve.
 func newWorld(t *testing.T, env ...string) *world {
 	t.Helper()
 	t.Parallel()
+	return openWorld(t, env...)
+}
+
+// openWorld starts Signalbox. env is added to the environment of serve.
+func openWorld(t *testing.T, env ...string) *world {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -119,40 +126,52 @@ func model(t *testing.T, o modelserver.Options) (*modelserver.Server, string) {
 // serve starts a front door and waits until it is ready.
 func (w *world) serve() {
 	w.t.Helper()
+	d, pair, err := w.launch("0")
+	if d != nil {
+		w.door = d
+	}
+	if err != nil {
+		w.t.Fatalf("%v\n%s", err, w.log())
+	}
+	if w.token == "" {
+		w.pair(pair)
+	}
+}
+
+// launch starts a front door that listens at a port, and gives its pairing link
+// when it is ready. The door is nil when it could not be started at all.
+func (w *world) launch(port string) (*door, string, error) {
 	d := &door{exited: make(chan struct{}), stderr: filepath.Join(w.t.TempDir(), "serve.log")}
 	log, err := os.Create(d.stderr)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, "", err
 	}
 	defer log.Close()
 	// It outlives the context of the test, which ends before the clean-up.
-	d.cmd = exec.CommandContext(context.WithoutCancel(w.ctx), binary, "serve", "--listen", "0", "--data", w.dir, "--json")
+	d.cmd = exec.CommandContext(context.WithoutCancel(w.ctx), binary, "serve", "--listen", port, "--data", w.dir, "--json")
 	d.cmd.Env, d.cmd.Stderr = w.env, log
 	d.cmd.SysProcAttr = bound()
 	first := &firstLine{to: &d.stdout, line: make(chan []byte, 1)}
 	d.cmd.Stdout = first
 	if err := d.cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		return nil, "", err
 	}
 	go func() {
 		d.err = d.cmd.Wait()
 		close(d.exited)
 	}()
-	w.door = d
 	select {
 	case line := <-first.line:
 		var ready struct{ URL, Pair, Data string }
 		if err := json.Unmarshal(line, &ready); err != nil || ready.Data != w.dir {
-			w.t.Fatalf("the first line of serve is %q (%v)", line, err)
+			return d, "", fmt.Errorf("the first line of serve is %q (%w)", line, err)
 		}
 		d.url = ready.URL
-		if w.token == "" {
-			w.pair(ready.Pair)
-		}
+		return d, ready.Pair, nil
 	case <-d.exited:
-		w.t.Fatalf("serve ended: %v\n%s", d.err, w.log())
+		return d, "", fmt.Errorf("serve ended: %w", d.err)
 	case <-w.ctx.Done():
-		w.t.Fatalf("serve is not ready: %v\n%s", context.Cause(w.ctx), w.log())
+		return d, "", fmt.Errorf("serve is not ready: %w", context.Cause(w.ctx))
 	}
 }
 
