@@ -27,8 +27,12 @@ build: ## build bin/signalbox, one static binary
 test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a skipped test fails
 	go run ./internal/tools/testgate -timeout 15m -race "$(patsubst %,./%/...,$(wildcard internal cmd))" -plain ./e2e/...
 
+.PHONY: sweep
+sweep: ## kill the program at every step of a job, and look what became of it
+	go run ./internal/tools/testgate -timeout 15m -fault "./internal/journal ./e2e"
+
 .PHONY: check
-check: lint vuln test ## what CI runs: lint, vuln and test
+check: lint vuln test sweep ## what CI runs: lint, vuln, test and sweep
 
 .PHONY: lint
 lint: $(GOLANGCI) ## gofmt and the linters of .golangci.yml, go vet among them
