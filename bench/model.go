@@ -19,7 +19,7 @@ const (
 	relayRounds = 7
 	// relayDeltas of 64 characters make an answer of nearly the 16 MiB that the
 	// model agent takes at most.
-	relayDeltas = 70_000
+	relayDeltas = 60_000
 	// pythonCode is what a model client in Python begins with.
 	pythonCode = "import asyncio, json, ssl, urllib.request; print()"
 )
