@@ -156,6 +156,7 @@ func track(n, of int) string {
 	}
 }
 
+// Operations joins operations by a plus sign, in their order.
 func Operations(ops []coord.Operation) string {
 	var out []string
 	for _, o := range ops {
