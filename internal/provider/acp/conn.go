@@ -52,6 +52,7 @@ type conn struct {
 	closing bool
 
 	stop    chan struct{} // closed by Close
+	mute    chan struct{} // closed when no answer is written any more
 	dead    chan struct{} // closed when reading ended
 	read    sync.WaitGroup
 	turn    chan struct{} // one token; who holds it is in Close
@@ -70,7 +71,7 @@ func newConn(p *process.Process, timing provider.Timing, bind func(*conn) handle
 	c := &conn{
 		proc: p, w: jsonl.NewWriter(p.Stdin, coord.MaxFrame, timing.Write), timing: timing,
 		replies: make(chan outgoing, maxReplies), calls: map[int64]func(envelope){}, dropped: map[string]int{},
-		stop: make(chan struct{}), dead: make(chan struct{}), turn: make(chan struct{}, 1),
+		stop: make(chan struct{}), mute: make(chan struct{}), dead: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
 	c.turn <- struct{}{}
 	c.h = bind(c)
@@ -249,16 +250,20 @@ func (c *conn) answer(e envelope) {
 	done(e)
 }
 
-// reply queues an answer to the agent, and waits while too many wait.
+// reply queues an answer to the agent, and waits while too many wait. It is
+// called by the reading goroutine, which must go on to see the end of an agent
+// that takes no answers.
 func (c *conn) reply(m outgoing) {
 	select {
 	case c.replies <- m:
+	case <-c.mute:
 	case <-c.stop:
 	}
 }
 
 // replyLoop writes the answers that the reading goroutine decided.
 func (c *conn) replyLoop() {
+	defer close(c.mute)
 	for {
 		select {
 		case m := <-c.replies:
