@@ -80,6 +80,8 @@ func (j *Journal) migrateTo(ctx context.Context, steps []migration) error {
 	return nil
 }
 
+var errForeign = coord.Errorf(coord.Invalid, "%s belongs to another program: name another data directory with --data", databaseName)
+
 // schemaVersion reads the version of the schema, 0 for an empty database, and
 // refuses a database that is not ours or newer than known.
 func (j *Journal) schemaVersion(ctx context.Context, known int) (int, error) {
@@ -100,7 +102,7 @@ func (j *Journal) schemaVersion(ctx context.Context, known int) (int, error) {
 	case id == 0 && version == 0 && tables == 0:
 		return 0, nil
 	case id != applicationID:
-		return 0, coord.Errorf(coord.Invalid, "%s belongs to another program: name another data directory with --data", databaseName)
+		return 0, errForeign
 	case version > known:
 		remedy := "start the newer version of Signalbox"
 		if backup := j.newestBackup(known); backup != "" {

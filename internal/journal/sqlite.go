@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -51,6 +53,9 @@ func openDatabase(ctx context.Context, dir string, memory *Memory) (_ *database,
 			return nil, err
 		}
 		path := filepath.Join(dir, databaseName)
+		if err := notForeign(path); err != nil {
+			return nil, err
+		}
 		if err := makePrivate(path); err != nil {
 			return nil, dirFailed(dir, err)
 		}
@@ -117,6 +122,32 @@ func (d *database) close() error {
 		errs = append(errs, d.write.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// notForeign refuses another program's database before anything of it is
+// changed: already the switch to a write-ahead log writes into the file. What
+// is no database at all is left to SQLite to tell. The offsets are those of
+// https://www.sqlite.org/fileformat.html#the_database_header.
+func notForeign(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return dirFailed(filepath.Dir(path), err)
+	}
+	defer f.Close()
+	var header [100]byte
+	if n, _ := f.ReadAt(header[:], 0); n < len(header) || !bytes.HasPrefix(header[:], []byte("SQLite format 3\x00")) {
+		return nil
+	}
+	number := func(at int) uint32 { return binary.BigEndian.Uint32(header[at:]) }
+	schemaFormat, version, id := number(44), number(60), number(68)
+	// All three are 0 while a new journal is only in its log.
+	if id == applicationID || id|version|schemaFormat == 0 {
+		return nil
+	}
+	return errForeign
 }
 
 // makePrivate makes path as an empty file of mode 0600, or makes an existing
