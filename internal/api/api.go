@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -73,7 +75,7 @@ func New(o Options) *API {
 			},
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
 		},
-		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		Formats:                      map[string]huma.Format{"application/json": exactJSON, "json": exactJSON},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	})
@@ -93,6 +95,18 @@ func New(o Options) *API {
 		a.write(w, NewProblem(coord.Errorf(coord.NotFound, "there is no such operation: see /api/openapi.json")))
 	})
 	return a
+}
+
+// exactJSON is JSON of valid UTF-8: the decoder would put replacement
+// characters in place of what is not, and so change what was sent.
+var exactJSON = huma.Format{
+	Marshal: huma.DefaultJSONFormat.Marshal,
+	Unmarshal: func(data []byte, v any) error {
+		if !utf8.Valid(data) {
+			return errors.New("not valid UTF-8")
+		}
+		return huma.DefaultJSONFormat.Unmarshal(data, v)
+	},
 }
 
 // Document gives the OpenAPI document, indented, with a line end.
