@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -159,7 +160,7 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 			w.log.Error("the worker cannot start", "err", err)
 			p.Detail = "the worker met a fault of Signalbox while it started; its log has the details"
 		}
-		if told := writeReport(reports, report{State: workerRefused, Code: p.Code, Message: p.Detail}); told != nil {
+		if told := writeReport(reports, report{State: workerRefused, Code: p.Code, Message: withFaults(p)}); told != nil {
 			return errors.Join(err, told)
 		}
 		return errors.Join(err, ErrReported)
@@ -212,6 +213,25 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 		err = writeReport(reports, report{State: workerStopped})
 	}
 	return err
+}
+
+// shownFaults bounds the single faults in a report, which is one short line.
+const shownFaults = 8
+
+// withFaults is a problem's sentence with its places.
+func withFaults(p *api.Problem) string {
+	out := p.Detail
+	for i, f := range p.Fields {
+		if i == shownFaults {
+			return fmt.Sprintf("%s; and %d more", out, len(p.Fields)-i)
+		}
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		out += sep + f.Pointer + " " + f.Message
+	}
+	return out
 }
 
 // work runs the loop until a reason to end comes, and waits for it.
