@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +56,8 @@ const configName = "signalbox.toml"
 func (a *app) config(name, dir string) (daemon.Config, error) {
 	if name == "" {
 		name = filepath.Join(dir, configName)
-		if _, err := os.Stat(name); os.IsNotExist(err) {
+		// Where the data directory is a file, the worker says so.
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return daemon.Config{}, nil
 		}
 	}
