@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"signalbox/internal/api"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
@@ -249,22 +250,20 @@ on the PATH are stored by their absolute path.`,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			cfg := coord.AgentConfig{Route: coord.RouteACP}
 			if f.preset != "" {
-				found, err := c.Discover(ctx)
-				if err != nil {
+				var err error
+				if cfg, err = preset(ctx, c, f.preset, len(args) > 1); err != nil {
 					return err
 				}
-				at := slices.IndexFunc(found, func(s directory.Suggestion) bool { return s.Preset == f.preset && s.Config != nil })
-				if at < 0 {
-					return coord.Errorf(coord.NotFound, "the preset %s was not found on this machine: see signalbox agent discover", screen.OneLine(f.preset, 40))
-				}
-				cfg = *found[at].Config
 			}
 			if len(args) > 1 {
 				program, err := absolute(args[1])
 				if err != nil {
 					return err
 				}
-				cfg.Executable, cfg.Args = program, args[2:]
+				cfg.Executable = program
+				if len(args) > 2 || f.preset == "" {
+					cfg.Args = args[2:]
+				}
 			}
 			if err := f.apply(&cfg); err != nil {
 				return err
@@ -278,6 +277,30 @@ on the PATH are stored by their absolute path.`,
 	c.Flags().StringVar(&f.preset, "preset", "", "start from a suggestion of signalbox agent discover")
 	f.add(c)
 	return c
+}
+
+// preset gives what a preset suggests: as it was found on this machine, or,
+// where the program is named beside it, without one.
+func preset(ctx context.Context, c *client.Client, name string, named bool) (coord.AgentConfig, error) {
+	found, err := c.Discover(ctx)
+	if err != nil {
+		return coord.AgentConfig{}, err
+	}
+	if at := slices.IndexFunc(found, func(s directory.Suggestion) bool { return s.Preset == name && s.Config != nil }); at >= 0 {
+		return *found[at].Config, nil
+	}
+	known, err := c.Presets(ctx)
+	if err != nil {
+		return coord.AgentConfig{}, err
+	}
+	at := slices.IndexFunc(known, func(p api.Preset) bool { return p.Name == name })
+	switch {
+	case at < 0:
+		return coord.AgentConfig{}, coord.Errorf(coord.NotFound, "there is no preset %s: see signalbox agent discover", screen.OneLine(name, 40))
+	case !named:
+		return coord.AgentConfig{}, coord.Errorf(coord.NotFound, "the program of the preset %s is not on the PATH of signalbox serve: name it, as in signalbox agent add AGENT --preset %s -- /path/to/program", name, name)
+	}
+	return known[at].Config, nil
 }
 
 // absolute finds a program as a shell would.

@@ -90,6 +90,11 @@ func (c *Client) Discover(ctx context.Context) ([]directory.Suggestion, error) {
 	return everything[directory.Suggestion](ctx, c, "/suggestions")
 }
 
+// Presets lists the agent programs that are known by name.
+func (c *Client) Presets(ctx context.Context) ([]api.Preset, error) {
+	return everything[api.Preset](ctx, c, "/presets")
+}
+
 // ImportRegistry reads a registry file as suggestions.
 func (c *Client) ImportRegistry(ctx context.Context, registry []byte) ([]api.Preset, error) {
 	if !json.Valid(registry) {
