@@ -151,3 +151,22 @@ func (tx *Tx) Forget(t time.Time, limit int) (int, error) {
 	}
 	return len(old), nil
 }
+
+// RetentionTime gives the moment by which retention is to judge: now, but at
+// most step after the one it was given last. A clock that is set far ahead for
+// a while then costs nothing that would not have gone in step.
+func (tx *Tx) RetentionTime(now time.Time, step time.Duration) (time.Time, error) {
+	last, err := find[time.Time](&tx.View, "", `SELECT doc FROM settings WHERE name = 'retention'`)
+	switch {
+	case coord.CodeOf(err) == coord.NotFound:
+	case err != nil:
+		return now, err
+	case now.After(last.Add(step)):
+		now = last.Add(step)
+	}
+	doc, err := encode(tx, now)
+	if err != nil {
+		return now, err
+	}
+	return now, tx.put(`INSERT INTO settings (name, doc) VALUES ('retention', $1) ON CONFLICT (name) DO UPDATE SET doc = excluded.doc`, doc)
+}

@@ -1,7 +1,8 @@
 // Package retention removes what has been kept long enough.
 //
 // It promises: everything about a job is kept for coord.KeepDetail after its
-// end, and its result for coord.KeepSummary. Nothing of a job that runs, waits
+// end, and its result for coord.KeepSummary, also when the clock is wrong for a
+// while. Nothing of a job that runs, waits
 // or is of unknown outcome is touched. A job's result is durable before its
 // detail goes, and bytes go only when no artifact that is kept has them.
 package retention
@@ -42,6 +43,10 @@ type Retention struct {
 const (
 	// every is how often Run looks: what is kept for months is not in a hurry.
 	every = time.Hour
+	// step is how far the time by which it judges moves at most from one look to
+	// the next: a clock that is wrong for an hour must not cost the evidence of a
+	// year.
+	step = 48 * time.Hour
 	// batch bounds what one transaction removes, so that none of them is long.
 	batch = 500
 )
@@ -63,7 +68,14 @@ func (r *Retention) Run(ctx context.Context) {
 
 // Sweep removes everything whose time has come.
 func (r *Retention) Sweep(ctx context.Context) error {
-	now := r.Journal.Now().Wall
+	var now time.Time
+	err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		now, err = tx.RetentionTime(tx.Now().Wall, step)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if err := r.summarize(ctx, now.Add(-coord.KeepDetail)); err != nil {
 		return err
 	}

@@ -114,11 +114,14 @@ func (h *house) run(text string, on coord.AttemptEvent) coord.JobID {
 	return id
 }
 
+// pass lets time pass, with a look each day.
 func (h *house) pass(d time.Duration) {
 	h.t.Helper()
-	h.now = h.now.Add(d)
-	if err := h.Sweep(h.t.Context()); err != nil {
-		h.t.Fatal(err)
+	for ; d > 0; d -= 24 * time.Hour {
+		h.now = h.now.Add(min(d, 24*time.Hour))
+		if err := h.Sweep(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
 	}
 }
 
@@ -200,7 +203,7 @@ func TestEventsGoFromTheBeginningWithoutAGap(t *testing.T) {
 func TestBytesThatAnotherJobHasStay(t *testing.T) {
 	h := newHouse(t)
 	h.run("shared", coord.AttemptComplete)
-	h.now = h.now.Add(60 * 24 * time.Hour)
+	h.pass(60 * 24 * time.Hour)
 	h.run("shared", coord.AttemptComplete)
 	h.pass(40 * 24 * time.Hour)
 	if !h.has("shared") {
@@ -295,5 +298,21 @@ func TestAJobThatCannotBeSummarizedDoesNotKeepTheOthers(t *testing.T) {
 	h.pass(coord.KeepDetail + time.Hour)
 	if !h.has("unreadable") || h.has("readable") {
 		t.Errorf("bytes kept: of the broken job %v, of the other %v", h.has("unreadable"), h.has("readable"))
+	}
+}
+
+func TestAClockThatIsFarAheadForAWhileCostsNothing(t *testing.T) {
+	h := newHouse(t)
+	h.run("the answer", coord.AttemptComplete)
+	h.pass(time.Hour)
+	right := h.now
+	h.now = h.now.Add(3 * coord.KeepSummary)
+	if err := h.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.now = right
+	h.pass(time.Hour)
+	if n := len(h.events()); n < 5 || !h.has("the answer") {
+		t.Errorf("%d events are left, bytes kept %v", n, h.has("the answer"))
 	}
 }
