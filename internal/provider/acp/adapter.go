@@ -243,8 +243,9 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	handle, err := a.prepare(ctx, s, w)
 	// The goroutine above ends by itself: it only reads files.
 	now := <-hashed
-	if err == nil {
-		err = stale(w.Identity, now.identity, now.err)
+	// Another program is the reason to tell, however its start went.
+	if changed := stale(w.Identity, now.identity, now.err); err == nil || now.err == nil && changed != nil {
+		err = changed
 	}
 	if err != nil {
 		u := unsent(ctx, "the preparation", err)
