@@ -56,7 +56,7 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 				r.Out.Header.Set(api.ActorHeader, api.EncodeActor(who))
 			}
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { d.refuse(w, err) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.refuse(w, tooLong(err)) },
 	}
 	d.mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		who, err := d.authenticate(r)
@@ -208,6 +208,15 @@ func (d *door) ask(ctx context.Context, method, path string, body []byte) (c coo
 		return c, err
 	}
 	return c, &coord.Error{Code: p.Code, Message: p.Detail}
+}
+
+// tooLong tells of a body that was cut off at its bound on its way to the
+// worker; any other error is given as it is.
+func tooLong(err error) error {
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return coord.Errorf(coord.Limit, "the body is longer than %d bytes: send less", long.Limit-1)
+	}
+	return err
 }
 
 // refuse answers with a problem.
