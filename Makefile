@@ -13,6 +13,9 @@ GOVULNCHECK := $(CACHE)/bin/govulncheck-$(GOVULNCHECK_VERSION)
 # by chance, and `make test` runs each fuzz test on its seeds.
 FUZZTIME ?= 10s
 
+# How long `make soak` makes new jobs.
+SOAK ?= 10m
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -56,6 +59,18 @@ demo: ## play a whole job with scripted agents, in a directory of its own
 bench: build ## measure speed and size beside yardsticks; writes bench/results.json
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/bench/ ./bench/...
 	.cache/bench/bench
+
+.PHONY: attack
+attack: ## generate requests to every operation with Schemathesis, others each time; not in CI; takes minutes
+	ATTACK_SEED=random ATTACK_EXAMPLES=50 go test -tags attack -count 1 -timeout 30m -v -run 'TestGeneratedRequestsFindNoFault' ./e2e
+
+.PHONY: live
+live: ## have a real small model on this machine do a job; fetches 125 MB; not in CI
+	go test -tags live -count 1 -timeout 20m -v -run 'TestLiveModelDoesAJob' ./e2e
+
+.PHONY: soak
+soak: build ## ten minutes (SOAK=10m) of jobs, crashes and slow readers; nothing may be left over
+	go run ./e2e/soak -binary bin/signalbox -for $(SOAK)
 
 .PHONY: peers
 peers: ## install the agents and clients of the tests into .cache/peers
