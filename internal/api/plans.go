@@ -34,9 +34,13 @@ func (p planBody) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plan)
 }
 
+// plan reads the text. What fits the schema and no Go value, such as a whole
+// number beyond 64 bits, is the client's fault.
 func (p planBody) plan() (plan coord.Plan, err error) {
-	err = json.Unmarshal(p.raw, &plan)
-	return plan, err
+	if err := json.Unmarshal(p.raw, &plan); err != nil {
+		return plan, &coord.Error{Code: coord.Invalid, Message: "the plan has a value that is too large or of the wrong type", Err: err}
+	}
+	return plan, nil
 }
 
 type planInput struct {
