@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"signalbox/e2e/rogue"
 )
 
 // binary is the program under test, built once.
@@ -26,6 +28,10 @@ func TestMain(m *testing.M) {
 			os.Exit(agentMain(os.Args[2:]))
 		case childWord:
 			os.Exit(childMain())
+		case rogue.Word:
+			os.Exit(rogue.Main(os.Args[2:]))
+		case smallDiskWord:
+			os.Exit(smallDiskMain(os.Args[2:]))
 		}
 	}
 	code, err := build(m.Run)
