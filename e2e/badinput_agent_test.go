@@ -297,6 +297,8 @@ func TestAnAgentThatIsSilentInItsTurnMeetsItsDeadline(t *testing.T) {
 	p.Deadline = coord.Duration(3 * time.Second)
 	ref := w.run(p)
 	w.settles(ref, coord.JobAttention)
+	// That nothing runs any more is proven after the loss is recorded.
+	w.when("the end of the agent", func() bool { return w.attempt(ref, "t").Activity == coord.Ended })
 	a := w.attempt(ref, "t")
 	if a.State != coord.AttemptUnknown || a.Activity != coord.Ended || a.Cancel.Cause != coord.CauseDeadline || a.Cancel.State != coord.CancelUnknown || a.Receipt != nil {
 		t.Errorf("the attempt is %s, activity %s, the cancellation %+v, receipt %+v", a.State, a.Activity, a.Cancel, a.Receipt)
