@@ -86,7 +86,7 @@ func run(ctx context.Context, program, out, only string) (err error) {
 		figures = append(figures, some...)
 	}
 	// What could be measured is told in any case.
-	failed = append(failed, print(os.Stdout, figures), save(out, figures))
+	failed = append(failed, table(os.Stdout, figures), save(out, figures))
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func discard(ctx context.Context, address string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := loopback.Do(req)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -47,8 +47,8 @@ func median[T time.Duration | float64](values []T) T {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// print writes the table.
-func print(w io.Writer, figures []figure) error {
+// table writes the table.
+func table(w io.Writer, figures []figure) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(out, "FIGURE\tVALUE\tUNIT\tGOAL\tHOLDS\tYARDSTICK") // a tabwriter fails at Flush
 	for _, f := range figures {

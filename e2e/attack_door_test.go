@@ -284,5 +284,5 @@ func cuts(t *testing.T) *rand.Rand {
 			t.Logf("the cuts have the seed %d", seed)
 		}
 	})
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // places to cut at, no secret
+	return rand.New(rand.NewPCG(seed, 0))
 }

@@ -329,7 +329,7 @@ func TestAnAgentWhoseProgramWentAwayIsToldBeforeAnythingIsSent(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
-			return os.WriteFile(path, []byte("#!/bin/sh\nexec false\n"), 0o700) //nolint:gosec // a program
+			return os.WriteFile(path, []byte("#!/bin/sh\nexec false\n"), 0o700)
 		}, "not the one that was approved"},
 		{"folder", func(path string) error {
 			if err := os.Remove(path); err != nil {
@@ -343,7 +343,7 @@ func TestAnAgentWhoseProgramWentAwayIsToldBeforeAnythingIsSent(t *testing.T) {
 			w := w.in(t)
 			path := filepath.Join(home, c.name)
 			script := fmt.Sprintf("#!/bin/sh\nexec %s %s %s %s\n", w.self(), rogue.Word, c.name, url)
-			if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+			if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			w.register(c.name, coord.AgentConfig{Route: coord.RouteACP, Executable: path})

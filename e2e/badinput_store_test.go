@@ -228,7 +228,7 @@ func TestTheDataDirectoryMustBeOnesOwn(t *testing.T) {
 		return dir
 	}
 	write := func(path string) string {
-		if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil { //nolint:gosec // open to others is what is tried
+		if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -336,7 +336,7 @@ func TestAConfigurationThatCannotBeUsedIsToldWithItsPlace(t *testing.T) {
 		want      []string
 	}{
 		{"an unknown key", "listen = \"0\"\n\nsecret = \"hunter2\"\n", 2, []string{"line 3", "/secret"}},
-		{"an unknown key of an agent", "[[agents]]\nid = \"a\"\nroute = \"acp\"\nexecutable = \"/bin/true\"\nexecutible = \"hunter2\"\n", 2, []string{"line 5", "executible"}},
+		{"an unknown key of an agent", "[[agents]]\nid = \"a\"\nroute = \"acp\"\nexecutable = \"/bin/true\"\nprogramm = \"hunter2\"\n", 2, []string{"line 5", "programm"}},
 		{"a wrong type", "listen = 7\n", 2, []string{"listen", "line 1"}},
 		{"no TOML", "listen = \n", 2, []string{"line 1"}},
 		{"no UTF-8", "listen = \"\xff\xfe\"\n", 2, []string{"line 1"}},

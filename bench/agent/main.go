@@ -12,7 +12,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -51,8 +53,11 @@ func run(args []string) error {
 	in := bufio.NewReaderSize(stamps, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return nil // the end of the input is the end of the agent
+			return err
 		}
 		var m struct {
 			ID     json.RawMessage `json:"id"`

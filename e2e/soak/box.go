@@ -173,19 +173,6 @@ func (s *box) cast(ctx context.Context) error {
 	return nil
 }
 
-// worker is the process that owns the journal.
-func (s *box) worker() (int, error) {
-	doc, err := os.ReadFile(filepath.Join(s.data, "owner.lock"))
-	if err != nil {
-		return 0, err
-	}
-	var owner struct {
-		PID int `json:"pid"`
-	}
-	err = json.Unmarshal(doc, &owner)
-	return owner.PID, err
-}
-
 // end ends the worker with a signal and waits until the next one answers.
 func (s *box) end(ctx context.Context, sig syscall.Signal) error {
 	before, err := s.client.Status(ctx)

@@ -126,7 +126,7 @@ func size(dir string, names ...string) (n int64) {
 // goroutines counts those of a dump by who made them.
 func goroutines(dump []byte) map[string]int {
 	out := map[string]int{}
-	for _, block := range strings.Split(string(dump), "\n\n") {
+	for block := range strings.SplitSeq(string(dump), "\n\n") {
 		_, stack, found := strings.Cut(block, "\ngoroutine ")
 		if !found {
 			stack, found = strings.CutPrefix(block, "goroutine ")

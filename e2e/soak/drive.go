@@ -32,8 +32,8 @@ var parts = []string{
 // same seed whatever else happens meanwhile.
 func (s *box) chance(of string) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(of))                      // never fails
-	return rand.New(rand.NewPCG(s.seed, h.Sum64())) //nolint:gosec // chance that can be repeated
+	_, _ = h.Write([]byte(of)) // never fails
+	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
 }
 
 // turn chooses what an agent does with a prompt, and counts it.
@@ -64,7 +64,7 @@ func (s *box) drive(ctx context.Context, span time.Duration) {
 	for d := range drivers {
 		work.Go(func() {
 			for n := 0; over.Err() == nil; n++ {
-				if err := s.job(ctx, over, d, n); err != nil && ctx.Err() == nil {
+				if err := s.job(ctx, d, n); err != nil && ctx.Err() == nil {
 					s.fault("job %d of driver %d: %v", n, d, err)
 				}
 			}
@@ -90,7 +90,7 @@ func patient[T any](ctx context.Context, call func() (T, error)) (T, error) {
 }
 
 // job makes one job and follows it until nothing of it can move.
-func (s *box) job(ctx, over context.Context, d, n int) error {
+func (s *box) job(ctx context.Context, d, n int) error {
 	c := s.chance(fmt.Sprintf("job %d %d", d, n))
 	bounded, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, errTime)
 	defer cancel()

@@ -19,9 +19,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -76,8 +79,11 @@ func run(args []string) error {
 	a.in.Buffer(nil, 1<<20)
 	for {
 		f, err := a.next()
+		if errors.Is(err, io.EOF) {
+			return nil // which asks for an exit
+		}
 		if err != nil {
-			return nil // the end of the input asks for an exit
+			return err
 		}
 		switch f.Method {
 		case "initialize":
@@ -99,7 +105,7 @@ func run(args []string) error {
 func (a *agent) next() (frame, error) {
 	var f frame
 	if !a.in.Scan() {
-		return f, fmt.Errorf("the input ended")
+		return f, cmp.Or(a.in.Err(), io.EOF)
 	}
 	return f, json.Unmarshal(a.in.Bytes(), &f)
 }

@@ -9,8 +9,9 @@ type Job struct {
 	Number int64    `json:"number"`
 	State  JobState `json:"state"`
 	// Revision counts the edits of the draft, from 1; If-Match carries it.
-	Revision int  `json:"revision"`
-	Plan     Plan `json:"plan"`
+	Revision int `json:"revision"`
+	// Plan is absent in lists.
+	Plan Plan `json:"plan,omitzero"`
 	// From says which job this one retries or continues.
 	From *JobOrigin `json:"from,omitempty"`
 	// Frozen is the exact plan of this revision, once made.

@@ -294,7 +294,7 @@ func TestAJobThatCannotBeSummarizedDoesNotKeepTheOthers(t *testing.T) {
 	h := newHouse(t)
 	bad := h.run("unreadable", coord.AttemptComplete)
 	h.run("readable", coord.AttemptComplete)
-	h.Retention.Results = broken{h.results, bad}
+	h.Results = broken{h.results, bad}
 	h.pass(coord.KeepDetail + time.Hour)
 	if !h.has("unreadable") || h.has("readable") {
 		t.Errorf("bytes kept: of the broken job %v, of the other %v", h.has("unreadable"), h.has("readable"))

@@ -54,7 +54,7 @@ func (s *Synthesis) Explain(ctx context.Context, ref coord.AttemptRef) (Explanat
 
 // explain decides what to say; it looks at nothing else.
 func explain(job coord.Job, a coord.Attempt, requests []coord.Request) Explanation {
-	e := Explanation{Attempt: a, Known: known(a), NotKnown: notKnown(a), Why: why(a), Evidence: a.Evidence}
+	e := Explanation{Attempt: a, Known: known(a), NotKnown: notKnown(a), Why: why(a), Evidence: append([]coord.Evidence{}, a.Evidence...)}
 	for _, r := range requests {
 		e.Known = append(e.Known, aboutRequest(r))
 		if r.Delivery == coord.DeliveryUnknown {
