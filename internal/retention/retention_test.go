@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type house struct {
 	*retention.Retention
 	t       *testing.T
+	mu      sync.Mutex // the journal's keeper looks at the clock, too
 	now     coord.Moment
 	journal *journal.Journal
 	store   *artifact.Store
@@ -38,7 +40,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{t: t, now: coord.Moment{Wall: time.Now().UTC(), BootID: "boot"}}
 	same := func(s string) string { return s }
 	var err error
-	h.journal, err = journal.Open(t.Context(), journal.Options{Dir: t.TempDir(), Clock: func() coord.Moment { return h.now }, Redact: same, Logger: slog.New(slog.DiscardHandler)})
+	h.journal, err = journal.Open(t.Context(), journal.Options{Dir: t.TempDir(), Clock: h.clock, Redact: same, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +56,21 @@ func newHouse(t *testing.T) *house {
 	h.results = synthesis.New(h.journal, h.store)
 	h.Retention = &retention.Retention{Journal: h.journal, Results: h.results, Bytes: h.store, Space: h.quota, Logger: slog.New(slog.DiscardHandler)}
 	return h
+}
+
+func (h *house) clock() coord.Moment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+// set moves the clock and gives where it was.
+func (h *house) set(now coord.Moment) coord.Moment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.now
+	h.now = now
+	return was
 }
 
 func (h *house) update(fn func(tx *journal.Tx) error) {
@@ -118,7 +135,7 @@ func (h *house) run(text string, on coord.AttemptEvent) coord.JobID {
 func (h *house) pass(d time.Duration) {
 	h.t.Helper()
 	for ; d > 0; d -= 24 * time.Hour {
-		h.now = h.now.Add(min(d, 24*time.Hour))
+		h.set(h.clock().Add(min(d, 24*time.Hour)))
 		if err := h.Sweep(h.t.Context()); err != nil {
 			h.t.Fatal(err)
 		}
@@ -305,12 +322,11 @@ func TestAClockThatIsFarAheadForAWhileCostsNothing(t *testing.T) {
 	h := newHouse(t)
 	h.run("the answer", coord.AttemptComplete)
 	h.pass(time.Hour)
-	right := h.now
-	h.now = h.now.Add(3 * coord.KeepSummary)
+	right := h.set(h.clock().Add(3 * coord.KeepSummary))
 	if err := h.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.now = right
+	h.set(right)
 	h.pass(time.Hour)
 	if n := len(h.events()); n < 5 || !h.has("the answer") {
 		t.Errorf("%d events are left, bytes kept %v", n, h.has("the answer"))

@@ -176,16 +176,20 @@ func (m *model) actions(taken *int) map[string]func(*rapid.T) {
 			time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, 90 * time.Millisecond, time.Second}).Draw(t, "wait"))
 		}),
 		"the machine sleeps": counted(func(t *rapid.T) {
-			m.slept += rapid.SampledFrom([]time.Duration{time.Minute, 90 * time.Minute}).Draw(t, "slept")
+			slept := rapid.SampledFrom([]time.Duration{time.Minute, 90 * time.Minute}).Draw(t, "slept")
+			m.shift(func() { m.slept += slept })
 		}),
 		"the clock jumps": counted(func(t *rapid.T) {
-			m.wall += rapid.SampledFrom([]time.Duration{-26 * time.Hour, -time.Minute, time.Hour}).Draw(t, "jump")
+			jump := rapid.SampledFrom([]time.Duration{-26 * time.Hour, -time.Minute, time.Hour}).Draw(t, "jump")
+			m.shift(func() { m.wall += jump })
 		}),
 		"the worker crashes": counted(func(t *rapid.T) {
 			m.crash()
 			if rapid.Bool().Draw(t, "reboot") {
-				m.boot += "'"
-				m.start, m.slept = time.Now(), 0
+				m.shift(func() {
+					m.boot += "'"
+					m.start, m.slept = time.Now(), 0
+				})
 			}
 			m.begin()
 		}),

@@ -90,7 +90,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	doing := context.WithoutCancel(ctx)
 	for {
 		seen := s.Journal.Head()
-		st, err := s.load(doing, ctx.Err() != nil)
+		stopping := ctx.Err() != nil
+		st, err := s.load(doing, stopping)
 		if err != nil {
 			return err
 		}
@@ -107,10 +108,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if progressed {
 			continue
 		}
-		if s.settled(st) && ctx.Err() != nil {
+		if s.settled(st) && stopping {
 			return nil
 		}
-		if !s.wait(ctx, seen, now, wake) {
+		// A stop that came since the state was loaded is not yet decided upon.
+		var stop <-chan struct{}
+		if !stopping {
+			stop = ctx.Done()
+		}
+		if !s.wait(doing, stop, seen, now, wake) {
 			return s.Journal.Err()
 		}
 	}
@@ -138,15 +144,11 @@ func (s *Scheduler) settled(st state) bool {
 	return settled
 }
 
-// wait returns when the journal moved beyond seen, someone poked, or wake has
-// passed since now; false when the journal failed.
-func (s *Scheduler) wait(ctx context.Context, seen int64, now coord.Moment, wake time.Duration) bool {
+// wait returns when the journal moved beyond seen, someone poked, stop ended, or
+// wake has passed since now; false when the journal failed.
+func (s *Scheduler) wait(ctx context.Context, stop <-chan struct{}, seen int64, now coord.Moment, wake time.Duration) bool {
 	timer := time.NewTimer(min(max(wake, time.Millisecond), s.tick))
 	defer timer.Stop()
-	stopping := ctx.Done()
-	if ctx.Err() != nil {
-		stopping = nil
-	}
 	for {
 		select {
 		case <-s.Journal.Changed(seen):
@@ -162,7 +164,7 @@ func (s *Scheduler) wait(ctx context.Context, seen int64, now coord.Moment, wake
 				timer.Reset(min(max(left, time.Millisecond), s.tick))
 				continue
 			}
-		case <-stopping:
+		case <-stop:
 		case <-s.Journal.Failed():
 			return false
 		}

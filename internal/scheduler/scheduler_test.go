@@ -300,7 +300,7 @@ func TestTheCancelWindowCountsWakingTimeAndTheDeadlineCountsSleep(t *testing.T) 
 	live(t, providertest.Always(s), func(w *world) {
 		w.approve(plan(90*time.Minute, []string{"a", "x"}))
 		w.cancel("a")
-		w.slept += time.Hour
+		w.shift(func() { w.slept += time.Hour })
 		w.sleep(20 * time.Second)
 		if a := w.attempt("a"); a.Cancel.State != coord.CancelRequested {
 			t.Errorf("sleep ran the window down: %s", a.Cancel.State)
@@ -312,10 +312,10 @@ func TestTheCancelWindowCountsWakingTimeAndTheDeadlineCountsSleep(t *testing.T) 
 	})
 	live(t, providertest.Always(completes(time.Hour, "done")), func(w *world) {
 		w.approve(plan(time.Hour, []string{"a", "x"}, []string{"b", "y", "a"}))
-		w.wall -= 24 * time.Hour // no clock change moves a deadline
+		w.shift(func() { w.wall -= 24 * time.Hour }) // no clock change moves a deadline
 		w.sleep(10 * time.Minute)
 		w.expect("running a:running b:blocked")
-		w.slept += 50 * time.Minute
+		w.shift(func() { w.slept += 50 * time.Minute })
 		w.sleep(2 * time.Second)
 		w.expect("failed a:failed b:skipped")
 		if a := w.attempt("a"); a.State != coord.AttemptCancelled || a.Cancel.Cause != coord.CauseDeadline {
@@ -329,7 +329,7 @@ func TestTheDeadlineSurvivesAReboot(t *testing.T) {
 		w.approve(plan(time.Hour, []string{"a", "x"}, []string{"b", "x"}))
 		w.sleep(10 * time.Minute)
 		w.crash()
-		w.boot, w.start, w.wall = "boot-2", time.Now(), 55*time.Minute
+		w.shift(func() { w.boot, w.start, w.wall = "boot-2", time.Now(), 55*time.Minute })
 		w.begin()
 		w.sleep(time.Second)
 		w.expect("needs_attention a:unknown b:skipped")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,11 +43,13 @@ type world struct {
 	scratch string
 	tick    time.Duration
 
-	// The machine: where its clocks are beyond the bubble's.
-	boot  string
-	wall  time.Duration // jumps of the wall clock
-	slept time.Duration
-	start time.Time
+	// The machine: where its clocks are beyond the bubble's. The worker reads
+	// them while the test moves them.
+	clocks sync.Mutex
+	boot   string
+	wall   time.Duration // jumps of the wall clock
+	slept  time.Duration
+	start  time.Time
 
 	// scripts are those that the model test draws from.
 	scripts []providertest.Script
@@ -102,8 +105,17 @@ func newWorld(t tb, route coord.Route, script func(provider.Work) providertest.S
 
 // now is the machine's clock.
 func (w *world) now() coord.Moment {
+	w.clocks.Lock()
+	defer w.clocks.Unlock()
 	awake := time.Since(w.start)
 	return coord.Moment{Wall: time.Now().Add(w.wall + w.slept).UTC(), BootID: w.boot, Boot: awake + w.slept, Awake: awake}
+}
+
+// shift moves the machine's clocks.
+func (w *world) shift(move func()) {
+	w.clocks.Lock()
+	defer w.clocks.Unlock()
+	move()
 }
 
 // begin starts a worker.
