@@ -35,14 +35,6 @@ type JobOrigin struct {
 	How string `json:"how"`
 }
 
-// Due is when the grant's deadline passes, and whether there is one yet.
-func (j Job) Due() (Moment, bool) {
-	if j.Started == nil {
-		return Moment{}, false
-	}
-	return j.Started.Add(time.Duration(j.Deadline)), true
-}
-
 // Left is the time until the deadline at now, sleep counted; negative when it
 // has passed.
 func (j Job) Left(now Moment) time.Duration {

@@ -156,30 +156,21 @@ func (o *owner) prepare() (provider.Session, func()) {
 	}
 	fault.Point("attempt.prepare.after")
 	handle := session.Handle()
-	intended := o.commit(func(tx *journal.Tx) error {
+	var now coord.Attempt
+	intended := o.commit(func(tx *journal.Tx) (err error) {
+		change := coord.Change{On: coord.AttemptIntend, Handle: &handle, Prompt: digest(w.Prompt)}
 		if err := withinLimits(tx, a.Job); err != nil {
-			_, err := tx.MoveAttempt(o.id, unsentChange(err))
-			return err
+			change = unsentChange(err)
 		}
-		_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptIntend, Handle: &handle, Prompt: digest(w.Prompt)})
+		now, err = tx.MoveAttempt(o.id, change)
 		return err
 	})
-	if !intended || !o.sending() {
+	if !intended || now.State != coord.AttemptSending {
 		o.close(session)
 		return nil, clean
 	}
 	fault.Point("attempt.intend.after")
 	return session, clean
-}
-
-// sending reports whether the attempt is now one that may be sent.
-func (o *owner) sending() bool {
-	var a coord.Attempt
-	err := o.s.Journal.View(context.WithoutCancel(o.ctx), func(v *journal.View) (err error) {
-		a, err = v.Attempt(coord.AttemptRef{ID: o.id})
-		return err
-	})
-	return err == nil && a.State == coord.AttemptSending
 }
 
 // send hands the work over, once; false when there is nothing to follow.
