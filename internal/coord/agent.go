@@ -5,7 +5,7 @@ import "slices"
 // Route is the kind of way to an agent.
 type Route string
 
-// The routes. Only ACP is carried out so far; the others are reserved words.
+// The routes. A2A and Tincan are reserved words so far.
 const (
 	RouteACP    Route = "acp"
 	RouteCodex  Route = "codex"

@@ -43,6 +43,22 @@ const (
 	// MaxOptions bounds the options of one request.
 	MaxOptions = 16
 
+	// MaxCalls bounds the tool calls of one attempt that are unanswered at
+	// once; agents make a handful in parallel.
+	MaxCalls = 16
+	// MaxCallArguments bounds one call's arguments: a file of MaxFile whose
+	// every byte is escaped, and its path.
+	MaxCallArguments = 1 << 20
+	// MaxFile bounds one file that an agent reads or writes through Signalbox's
+	// own tools: more is no source text, and a person cannot review it.
+	MaxFile = 128 << 10
+	// MaxPath bounds a path within a workspace, as Linux bounds a whole one.
+	MaxPath = 4 << 10
+	// MaxListed bounds the names that one listing gives.
+	MaxListed = 2000
+	// MaxChanges bounds the files of one change set: more cannot be reviewed.
+	MaxChanges = 256
+
 	// MaxArgs bounds the arguments of an agent's command, MaxEnv the variables
 	// that its configuration sets: more cannot be reviewed by a person.
 	MaxArgs = 64

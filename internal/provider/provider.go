@@ -95,6 +95,20 @@ type Work struct {
 	Dir string
 	// Prompt is the whole text, dependencies included.
 	Prompt string
+	// Tools are offered to the agent, which calls them with EventCall. An
+	// adapter that cannot offer them gives Unsent{Cause: CauseConfig}: work is
+	// never sent with fewer tools than were approved.
+	Tools []Tool
+}
+
+// Tool is something that Signalbox does for an agent during its attempt.
+type Tool struct {
+	// Name is a lower-case word, unique among the tools of an attempt.
+	Name string
+	// Description tells the model what the tool does and what bounds it has.
+	Description string
+	// Schema is the JSON Schema of the arguments, an object.
+	Schema json.RawMessage
 }
 
 // Unsent is the failure of Prepare: nothing was sent.
@@ -145,7 +159,11 @@ const (
 	EventText     EventKind = "text"
 	EventActivity EventKind = "activity"
 	EventRequest  EventKind = "request"
-	// EventWithdrawn: the provider took a request back; Withdrawn names it.
+	// EventCall: the agent calls one of the tools that it was offered. Respond
+	// answers it with Answer.Result.
+	EventCall EventKind = "call"
+	// EventWithdrawn: the provider took a request or a call back; Withdrawn
+	// names it.
 	EventWithdrawn EventKind = "withdrawn"
 	EventUsage     EventKind = "usage"
 	EventContent   EventKind = "content"
@@ -165,6 +183,7 @@ type Event struct {
 	Text      *coord.Text     `json:"text,omitempty"`
 	Activity  *coord.Activity `json:"activity,omitempty"`
 	Request   *Request        `json:"request,omitempty"`
+	Call      *Call           `json:"call,omitempty"`
 	Withdrawn string          `json:"withdrawn,omitempty"`
 	Usage     *coord.Usage    `json:"usage,omitempty"`
 	Content   *Content        `json:"content,omitempty"`
@@ -179,6 +198,17 @@ type Request struct {
 	Origin  coord.RequestOrigin  `json:"origin"`
 	Content coord.RequestContent `json:"content"`
 	Options []coord.Option       `json:"options,omitempty"`
+}
+
+// Call is a call of a tool that was offered in Work.Tools. At most
+// coord.MaxCalls are unanswered at once; the adapter refuses more by itself.
+type Call struct {
+	Origin coord.RequestOrigin `json:"origin"`
+	// Tool is the name of an offered tool; the adapter refuses others itself.
+	Tool string `json:"tool"`
+	// Arguments are as the model wrote them, valid JSON of up to
+	// coord.MaxCallArguments bytes, and not checked against the schema.
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // Content is bytes that the provider sent as part of its answer, or an address
@@ -218,6 +248,16 @@ type Answer struct {
 	// expresses as its protocol's cancelled or refused.
 	Option string `json:"option,omitempty"`
 	Text   string `json:"text,omitempty"`
+	// Result answers a call; Decision is then without meaning to the adapter.
+	Result *Result `json:"result,omitempty"`
+}
+
+// Result is what became of a tool call, for the model to read.
+type Result struct {
+	Text string `json:"text"`
+	// Failed tells that the call did not do what it was to do: it was refused,
+	// denied or went wrong.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // Delivery is what became of an answer.

@@ -133,7 +133,7 @@ func (o *owner) take(ev provider.Event) bool {
 			o.usage = ev.Usage
 			return true
 		}
-	case provider.EventReceipt, provider.EventRequest, provider.EventWithdrawn:
+	case provider.EventReceipt, provider.EventRequest, provider.EventCall, provider.EventWithdrawn:
 	}
 	fault.Point("event." + string(ev.Kind) + ".before")
 	texts := o.answer.take(false)
@@ -183,7 +183,7 @@ func (o *owner) event(tx *journal.Tx, ev provider.Event) (coord.Request, error) 
 			a.Usage = *ev.Usage
 			return a
 		})
-	case provider.EventText, provider.EventContent, provider.EventLate, provider.EventEnd, provider.EventLost:
+	case provider.EventText, provider.EventCall, provider.EventContent, provider.EventLate, provider.EventEnd, provider.EventLost:
 	}
 	return coord.Request{}, nil
 }

@@ -131,7 +131,7 @@ func (tr *trial) next() provider.Event {
 func wellFormed(e provider.Event) error {
 	set := map[provider.EventKind]bool{
 		provider.EventReceipt: e.Receipt != nil, provider.EventText: e.Text != nil, provider.EventActivity: e.Activity != nil,
-		provider.EventRequest: e.Request != nil, provider.EventWithdrawn: e.Withdrawn != "", provider.EventUsage: e.Usage != nil,
+		provider.EventRequest: e.Request != nil, provider.EventCall: e.Call != nil, provider.EventWithdrawn: e.Withdrawn != "", provider.EventUsage: e.Usage != nil,
 		provider.EventContent: e.Content != nil, provider.EventLate: e.Late != "", provider.EventEnd: e.End != nil, provider.EventLost: e.Lost != nil,
 	}
 	for kind, is := range set {
