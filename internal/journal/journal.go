@@ -136,7 +136,9 @@ func Open(ctx context.Context, o Options) (_ *Journal, err error) {
 	if err := j.own(ctx, o.Wait); err != nil {
 		return nil, err
 	}
-	if j.db, err = openDatabase(ctx, j.dir, j.memory); err != nil {
+	if j.memory != nil {
+		j.db = j.memory.db
+	} else if j.db, err = openDatabase(ctx, j.dir); err != nil {
 		return nil, err
 	}
 	if err := j.migrate(ctx); err != nil {
@@ -262,15 +264,18 @@ func (j *Journal) Close() error {
 
 // release gives up what Open took, in reverse.
 func (j *Journal) release() error {
+	if j.memory != nil {
+		if j.owned {
+			j.memory.release()
+		}
+		return nil
+	}
 	var errs []error
 	if j.db != nil {
 		errs = append(errs, j.db.close())
 	}
 	if j.lock != nil {
 		errs = append(errs, j.lock.Release())
-	}
-	if j.owned {
-		j.memory.release()
 	}
 	return errors.Join(errs...)
 }

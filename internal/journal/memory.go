@@ -13,12 +13,11 @@ import (
 // as a crash would and open the next. In a testing/synctest bubble, make and
 // close it inside the bubble.
 type Memory struct {
-	dsn  string
-	keep *sql.DB // an idle handle: the database lives as long as one is open
-
-	// Shared-cache connections lock whole tables against each other. Views
-	// take turns with the writer here instead of failing on those locks.
-	turn sync.RWMutex
+	// db has one session, which views and batches take in turns: a database in
+	// memory belongs to one connection, unless that shares its cache, and then
+	// the two would fail on each other's locks. The session's prepared
+	// statements outlive the journals too.
+	db *database
 
 	mu    sync.Mutex
 	owned bool
@@ -26,21 +25,21 @@ type Memory struct {
 
 // NewMemory makes an empty database in memory.
 func NewMemory(ctx context.Context) (*Memory, error) {
-	m := &Memory{dsn: "file:" + randomID() + "?mode=memory&cache=shared"}
-	var err error
-	if m.keep, err = sql.Open("sqlite", m.dsn); err != nil {
+	handle, err := sql.Open("sqlite", "file::memory:?_dqs=0&_foreign_keys=1")
+	if err != nil {
 		return nil, err
 	}
-	m.keep.SetMaxOpenConns(1)
-	m.keep.SetConnMaxIdleTime(0)
-	if err := m.keep.PingContext(ctx); err != nil {
+	d := &database{write: handle, readers: make(chan *session, 1)}
+	if d.writer, err = newSession(ctx, handle); err != nil {
+		_ = d.close() // the first error is the one to tell
 		return nil, err
 	}
-	return m, nil
+	d.readers <- d.writer
+	return &Memory{db: d}, nil
 }
 
 // Close frees the database. Close the journal on it first.
-func (m *Memory) Close() error { return m.keep.Close() }
+func (m *Memory) Close() error { return m.db.close() }
 
 func (m *Memory) acquire() error {
 	m.mu.Lock()
@@ -52,8 +51,19 @@ func (m *Memory) acquire() error {
 	return nil
 }
 
+// release awaits the view that still runs, if one does, and lets another
+// journal own the memory.
 func (m *Memory) release() {
+	leave := m.turn()
+	defer leave()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owned = false
+}
+
+// turn waits until neither a view nor a batch runs; none begins until the
+// function is called.
+func (m *Memory) turn() (leave func()) {
+	s := <-m.db.readers
+	return func() { m.db.readers <- s }
 }

@@ -33,7 +33,7 @@ func openPrepared(t *testing.T, dir string) (*Journal, string) {
 	}
 	o := testOptions(dir)
 	bare := &Journal{dir: dir, clock: o.Clock, log: o.Logger}
-	if bare.db, err = openDatabase(t.Context(), dir, nil); err != nil {
+	if bare.db, err = openDatabase(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bare.db.close() })

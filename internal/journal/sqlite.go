@@ -26,8 +26,8 @@ const applicationID = 0x53676278
 // gain nothing from more.
 const readers = 4
 
-// database is the SQLite file or memory: one writing connection and a pool of
-// query-only ones.
+// database is the SQLite file: one writing connection and a pool of query-only
+// ones. In memory the one connection is both.
 type database struct {
 	write, read *sql.DB
 	writer      *session
@@ -35,43 +35,37 @@ type database struct {
 	opened      int // how many sessions go round in readers
 }
 
-func openDatabase(ctx context.Context, dir string, memory *Memory) (_ *database, err error) {
+func openDatabase(ctx context.Context, dir string) (_ *database, err error) {
 	d := &database{readers: make(chan *session, readers)}
 	defer func() {
 		if err != nil {
 			_ = d.close() // the first error is the one to tell
 		}
 	}()
-	var writeDSN, readDSN string
-	if memory != nil {
-		writeDSN = memory.dsn + "&_dqs=0&_foreign_keys=1"
-		readDSN = writeDSN + "&_query_only=1"
-	} else {
-		// Syncing data without the file's times is as durable and takes half
-		// the time; where the platform has no such call, nothing changes.
-		if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
-			return nil, err
-		}
-		path := filepath.Join(dir, databaseName)
-		if err := notForeign(path); err != nil {
-			return nil, err
-		}
-		if err := makePrivate(path); err != nil {
-			return nil, dirFailed(dir, err)
-		}
-		base := fileURL(path) + "?_dqs=0&_defensive=1&_foreign_keys=1&_busy_timeout=5000&_error_rc=1"
-		// On macOS only F_FULLFSYNC reaches the disk itself; elsewhere the two
-		// pragmas do nothing (https://www.sqlite.org/pragma.html#pragma_fullfsync).
-		writeDSN = base + "&_journal_mode=WAL&_synchronous=FULL&_pragma=fullfsync(1)&_pragma=checkpoint_fullfsync(1)"
-		readDSN = base + "&_query_only=1"
+	// Syncing data without the file's times is as durable and takes half the
+	// time; where the platform has no such call, nothing changes.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, err
 	}
+	path := filepath.Join(dir, databaseName)
+	if err := notForeign(path); err != nil {
+		return nil, err
+	}
+	if err := makePrivate(path); err != nil {
+		return nil, dirFailed(dir, err)
+	}
+	base := fileURL(path) + "?_dqs=0&_defensive=1&_foreign_keys=1&_busy_timeout=5000&_error_rc=1"
+	// On macOS only F_FULLFSYNC reaches the disk itself; elsewhere the two
+	// pragmas do nothing (https://www.sqlite.org/pragma.html#pragma_fullfsync).
+	writeDSN := base + "&_journal_mode=WAL&_synchronous=FULL&_pragma=fullfsync(1)&_pragma=checkpoint_fullfsync(1)"
+	readDSN := base + "&_query_only=1"
 	if d.write, err = sql.Open("sqlite", writeDSN); err != nil {
 		return nil, err
 	}
 	if d.writer, err = newSession(ctx, d.write); err != nil {
 		return nil, openFailed(err)
 	}
-	if err := d.verify(ctx, memory); err != nil {
+	if err := d.verify(ctx); err != nil {
 		return nil, openFailed(err)
 	}
 	if d.read, err = sql.Open("sqlite", readDSN); err != nil {
@@ -89,7 +83,7 @@ func openDatabase(ctx context.Context, dir string, memory *Memory) (_ *database,
 }
 
 // verify checks that the settings durability rests on are in force.
-func (d *database) verify(ctx context.Context, memory *Memory) error {
+func (d *database) verify(ctx context.Context) error {
 	var mode string
 	var synchronous int
 	if err := d.writer.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
@@ -99,7 +93,7 @@ func (d *database) verify(ctx context.Context, memory *Memory) error {
 		return err
 	}
 	const full = 2
-	if memory == nil && (mode != "wal" || synchronous != full) {
+	if mode != "wal" || synchronous != full {
 		return coord.Errorf(coord.Unavailable, "the file system of the data directory does not support a write-ahead log: put the directory on a local disk")
 	}
 	return nil

@@ -29,10 +29,6 @@ type View struct {
 // and only then write to a network. Do not call Update or View inside it. The
 // error is fn's own, or Unavailable when the journal is closed.
 func (j *Journal) View(ctx context.Context, fn func(*View) error) error {
-	if j.memory != nil {
-		j.memory.turn.RLock()
-		defer j.memory.turn.RUnlock()
-	}
 	s, err := j.reader(ctx)
 	if err != nil {
 		return err

@@ -140,8 +140,7 @@ func (j *Journal) next() *operation {
 // only then makes it visible and answers.
 func (j *Journal) batch(first *operation) {
 	if j.memory != nil {
-		j.memory.turn.Lock()
-		defer j.memory.turn.Unlock()
+		defer j.memory.turn()()
 	}
 	var ops []*operation
 	answered := false
