@@ -295,23 +295,25 @@ func write[I any, P interface {
 	})
 }
 
-// closed lists the types whose values are a closed list of words.
-var closed = map[reflect.Type][]any{
-	reflect.TypeFor[coord.Role]():           words(coord.RoleOperator, coord.RoleDraft, coord.RoleRead),
-	reflect.TypeFor[coord.EventKind]():      words(coord.EventKinds...),
-	reflect.TypeFor[coord.JobState]():       words(coord.Jobs.States()...),
-	reflect.TypeFor[coord.TaskState]():      words(coord.Tasks.States()...),
-	reflect.TypeFor[coord.AttemptState]():   words(coord.Attempts.States()...),
-	reflect.TypeFor[coord.CancelState]():    words(coord.Cancellations.States()...),
-	reflect.TypeFor[coord.DecisionState]():  words(coord.Decisions.States()...),
-	reflect.TypeFor[coord.EffectState]():    words(coord.Effects.States()...),
-	reflect.TypeFor[coord.DeliveryState]():  words(coord.Deliveries.States()...),
-	reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
-	reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question),
-	reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
-	reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
-	reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),
-	reflect.TypeFor[coord.Code]():           words(coord.Codes...),
+// closedWords gives the types whose values are a closed list of words.
+func closedWords() map[reflect.Type][]any {
+	return map[reflect.Type][]any{
+		reflect.TypeFor[coord.Role]():           words(coord.RoleOperator, coord.RoleDraft, coord.RoleRead),
+		reflect.TypeFor[coord.EventKind]():      words(coord.EventKinds...),
+		reflect.TypeFor[coord.JobState]():       words(coord.Jobs.States()...),
+		reflect.TypeFor[coord.TaskState]():      words(coord.Tasks.States()...),
+		reflect.TypeFor[coord.AttemptState]():   words(coord.Attempts.States()...),
+		reflect.TypeFor[coord.CancelState]():    words(coord.Cancellations.States()...),
+		reflect.TypeFor[coord.DecisionState]():  words(coord.Decisions.States()...),
+		reflect.TypeFor[coord.EffectState]():    words(coord.Effects.States()...),
+		reflect.TypeFor[coord.DeliveryState]():  words(coord.Deliveries.States()...),
+		reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
+		reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question),
+		reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
+		reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
+		reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),
+		reflect.TypeFor[coord.Code]():           words(coord.Codes...),
+	}
 }
 
 func words[T ~string](values ...T) []any {
@@ -325,6 +327,7 @@ func words[T ~string](values ...T) []any {
 // closeWords writes what coord's types say into the schemas, which huma makes
 // from Go's kinds alone: the closed lists of words, and what a duration is.
 func closeWords(schemas huma.Registry) {
+	closed := closedWords()
 	for name, schema := range schemas.Map() {
 		t := schemas.TypeFromRef("#/components/schemas/" + name)
 		for field := range t.Fields() {

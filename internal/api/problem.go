@@ -60,7 +60,7 @@ func NewProblem(err error) *Problem {
 	}
 	return &Problem{
 		Type: "urn:signalbox:problem:" + string(e.Code), Title: http.StatusText(status), Status: status,
-		Detail: secrets.String(e.Message), Code: e.Code, Fields: shownFields(e.Fields),
+		Detail: secrets().String(e.Message), Code: e.Code, Fields: shownFields(e.Fields),
 	}
 }
 
@@ -181,7 +181,7 @@ func fieldOf(err error) coord.Field {
 func pointer(location string) string {
 	location = strings.TrimPrefix(strings.TrimPrefix(location, "body"), ".")
 	// A secret with dots would be cut into parts that look like none.
-	if location == "" || secrets.String(location) != location {
+	if location == "" || secrets().String(location) != location {
 		return ""
 	}
 	var b strings.Builder

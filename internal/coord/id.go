@@ -2,7 +2,6 @@ package coord
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -36,22 +35,39 @@ const (
 	CredentialPrefix = "crd_"
 )
 
-var (
-	agentID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	ulid    = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
-)
+// ulidAlphabet is Crockford's base 32, in which a ULID is written: 26 characters
+// for 128 bits, so that the first is at most 7.
+const ulidAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 // ValidAgentID reports whether s may name an agent: 1 to 64 of a-z, 0-9, dot,
 // underscore and hyphen, starting with a letter or digit.
-func ValidAgentID(s string) bool { return agentID.MatchString(s) }
+func ValidAgentID(s string) bool {
+	if s == "" || len(s) > 64 || strings.IndexByte("._-", s[0]) >= 0 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("._-", c) >= 0) {
+			return false
+		}
+	}
+	return true
+}
 
 // ValidKey reports whether s may be a task's key; the rule is that of agents.
-func ValidKey(s string) bool { return agentID.MatchString(s) }
+func ValidKey(s string) bool { return ValidAgentID(s) }
 
 // validULID reports whether s is prefix and a ULID.
 func validULID(s, prefix string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
-	return ok && ulid.MatchString(rest)
+	if !ok || len(rest) != 26 || rest[0] > '7' {
+		return false
+	}
+	for _, c := range []byte(rest) {
+		if strings.IndexByte(ulidAlphabet, c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // JobRef is how a person or program names a job: by number or by id.

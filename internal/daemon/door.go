@@ -69,8 +69,8 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 	})
 	d.mux.HandleFunc("POST /pair", d.pair)
 	d.mux.HandleFunc("POST /pair/link", d.link)
-	d.mux.HandleFunc("GET /pair", pairPage.serve)
-	d.mux.HandleFunc("GET /{$}", homePage.serve)
+	d.mux.HandleFunc("GET /pair", newPage(pairHTML).serve)
+	d.mux.HandleFunc("GET /{$}", newPage(homeHTML).serve)
 	d.mux.HandleFunc("GET /healthz", d.health)
 	d.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		d.refuse(w, coord.Errorf(coord.NotFound, "there is no such page"))

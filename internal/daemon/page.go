@@ -18,11 +18,8 @@ var homeHTML string
 //go:embed page/pair.html
 var pairHTML string
 
-var homePage, pairPage = newPage(homeHTML), newPage(pairHTML)
-
-var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`)
-
 func newPage(html string) page {
+	inline := regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`)
 	policy := []string{"default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "connect-src 'self'"}
 	for _, m := range inline.FindAllStringSubmatch(html, -1) {
 		sum := sha256.Sum256([]byte(m[2]))

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -18,14 +19,14 @@ import (
 	"signalbox/internal/redact"
 )
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var envName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // ownPrefix starts the variables of Signalbox itself. No child gets one: a
 // token in it would let an agent approve its own requests.
 const ownPrefix = "SIGNALBOX_"
 
 // secrets knows the kinds of secrets, and none in particular.
-var secrets = redact.New()
+var secrets = sync.OnceValue(redact.New)
 
 // faults gives every fault of a configuration that can be seen without looking
 // at the disk.
@@ -61,7 +62,7 @@ func (d *Directory) faults(cfg coord.AgentConfig) []coord.Field {
 	for i, arg := range cfg.Args {
 		at := fmt.Sprintf("/args/%d", i)
 		f = append(f, textFaults(at, arg)...)
-		if secrets.String(arg) != arg {
+		if secrets().String(arg) != arg {
 			add(at, "looks like a secret; give it to the agent through env_from_env")
 		}
 	}
@@ -90,7 +91,7 @@ func envFaults(cfg coord.AgentConfig) []coord.Field {
 	from := map[string]string{}
 	child := func(pointer, list, name string) {
 		switch {
-		case !envName.MatchString(name):
+		case !envName().MatchString(name):
 			add(pointer, "not the name of a variable: letters, digits and _, not starting with a digit")
 		case strings.HasPrefix(name, ownPrefix):
 			add(pointer, "variables of "+ownPrefix+" are Signalbox's own; agents do not get them")
@@ -103,7 +104,7 @@ func envFaults(cfg coord.AgentConfig) []coord.Field {
 		at := "/env/" + pointerToken(name)
 		child(at, "env", name)
 		f = append(f, textFaults(at, cfg.Env[name])...)
-		if set := name + "=" + cfg.Env[name]; secrets.String(set) != set {
+		if set := name + "=" + cfg.Env[name]; secrets().String(set) != set {
 			add(at, "looks like a secret; put it into a variable of the worker's environment and name that one in env_from_env")
 		}
 	}
@@ -111,7 +112,7 @@ func envFaults(cfg coord.AgentConfig) []coord.Field {
 		at := "/env_from_env/" + pointerToken(name)
 		child(at, "env_from_env", name)
 		switch source := cfg.EnvFromEnv[name]; {
-		case !envName.MatchString(source):
+		case !envName().MatchString(source):
 			add(at, "must name a variable of the worker's environment")
 		case strings.HasPrefix(source, ownPrefix):
 			add(at, "variables of "+ownPrefix+" are Signalbox's own; agents do not get them")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"sync"
 
 	"signalbox/internal/coord"
 )
@@ -54,7 +55,9 @@ const (
 
 // memberName is every name that Export gives: no folder but one, so that no
 // name can lead out of where somebody unpacks it.
-var memberName = regexp.MustCompile(`^(?:README\.txt|(?:manifest|job|plan|frozen|result|tasks|attempts|requests|artifacts)\.json|events\.ndjson|artifacts/[0-9a-f]{64})$`)
+var memberName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:README\.txt|(?:manifest|job|plan|frozen|result|tasks|attempts|requests|artifacts)\.json|events\.ndjson|artifacts/[0-9a-f]{64})$`)
+})
 
 // Verify checks an archive that Export made, with nothing but the archive: that
 // each member is there and has the size and digest that the manifest lists,
@@ -73,7 +76,7 @@ func Verify(r io.ReaderAt, size int64) (Report, error) {
 	files := map[string]*zip.File{}
 	for i, f := range z.File {
 		switch {
-		case !memberName.MatchString(f.Name):
+		case !memberName().MatchString(f.Name):
 			rep.fault("member %d has a name that no export gives", i+1)
 		case !f.Mode().IsRegular():
 			rep.fault("member %s is not a plain file", f.Name)
