@@ -1,5 +1,5 @@
 // Package peers gives tests the programs that nobody of this project wrote:
-// OpenCode, the example agent and the example client of the TypeScript SDK,
+// OpenCode, Codex, the example agent and the example client of the TypeScript SDK,
 // an agent on the Go SDK, and the headless client acpx.
 //
 // It promises that a test gets a program that is installed, pinned by a lock
