@@ -18,16 +18,20 @@ const (
 	AttemptChanged EventKind = "attempt.changed"
 	AttemptText    EventKind = "attempt.text"
 	AttemptActed   EventKind = "attempt.activity"
+	AttemptCalled  EventKind = "attempt.call"
 	AttemptLate    EventKind = "attempt.late"
 	RequestChanged EventKind = "request.changed"
 	ArtifactKept   EventKind = "artifact.kept"
 	CredentialMade EventKind = "credential.changed"
+	ChangesMoved   EventKind = "changes.changed"
+	CertificateSet EventKind = "certificate.changed"
 )
 
 // EventKinds lists every kind, for documentation and filters.
 var EventKinds = []EventKind{
 	WorkerStarted, WorkerStopped, AdmissionMoved, AgentChanged, AgentInspected, JobChanged, TaskChanged,
-	AttemptChanged, AttemptText, AttemptActed, AttemptLate, RequestChanged, ArtifactKept, CredentialMade,
+	AttemptChanged, AttemptText, AttemptActed, AttemptCalled, AttemptLate, RequestChanged, ArtifactKept, CredentialMade,
+	ChangesMoved, CertificateSet,
 }
 
 // Event is one fact of the journal, numbered by one global sequence.
@@ -68,6 +72,21 @@ type Activity struct {
 	Status string `json:"status,omitempty"`
 	// Detail is bounded text about it, such as a command or a path.
 	Detail string `json:"detail,omitempty"`
+}
+
+// ToolCall is the data of AttemptCalled: what Signalbox did when an agent
+// called one of its tools. Unlike an activity it is no claim.
+type ToolCall struct {
+	Tool string `json:"tool"`
+	// Path within the workspace, where the tool works on one.
+	Path string `json:"path,omitempty"`
+	// Failed tells that it was refused or went wrong; Note says why.
+	Failed bool   `json:"failed,omitempty"`
+	Note   string `json:"note,omitempty"`
+	// SHA256, in hex, and Size in bytes are those of the file as it was given
+	// or taken.
+	SHA256 string `json:"sha256,omitempty"`
+	Size   int64  `json:"size,omitempty"`
 }
 
 // Role is what a credential may do.

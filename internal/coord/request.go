@@ -25,15 +25,28 @@ type Request struct {
 	Content RequestContent `json:"content"`
 	// Options are the agent's own, unchanged and in its order.
 	Options []Option `json:"options,omitempty"`
-	// Digest is the SHA-256, in hex, over kind, origin, content and options: a
-	// decision carries the one that was displayed.
+	// Test is what a request of kind test would run.
+	Test *TestRun `json:"test,omitempty"`
+	// Digest is the SHA-256, in hex, over all that is asked: a decision carries
+	// the one that was displayed.
 	Digest    string        `json:"digest"`
 	Decision  DecisionState `json:"decision"`
 	Decided   *Decided      `json:"decided,omitempty"`
 	Effect    EffectState   `json:"effect"`
 	Delivery  DeliveryState `json:"delivery"`
 	Delivered string        `json:"delivered_note,omitempty"`
-	Opened    Moment        `json:"opened"`
+	// Done is what Signalbox did because of the approval.
+	Done   *Done  `json:"done,omitempty"`
+	Opened Moment `json:"opened"`
+}
+
+// Done records an effect: what is needed to find out after a crash how far it
+// got, and then how it came out.
+type Done struct {
+	// Report of a run of tests.
+	Report *TestReport `json:"report,omitempty"`
+	// Note is one sentence about how it came out.
+	Note string `json:"note,omitempty"`
 }
 
 // RequestKind is what is asked for.
@@ -45,7 +58,15 @@ const (
 	Permission RequestKind = "permission"
 	// Question: the agent wants an answer in words.
 	Question RequestKind = "question"
+	// WriteFile: the agent wants Signalbox to change a file of the workspace.
+	WriteFile RequestKind = "write"
+	// RunTests: the agent wants Signalbox to run tests in the sandbox.
+	RunTests RequestKind = "test"
 )
+
+// Effective reports whether Signalbox itself carries out what is asked for,
+// once it is approved.
+func (k RequestKind) Effective() bool { return k == WriteFile || k == RunTests }
 
 // RequestOrigin correlates a request with the provider's side.
 type RequestOrigin struct {
@@ -111,7 +132,8 @@ func (r Request) ComputeDigest() string {
 		Origin  RequestOrigin
 		Content RequestContent
 		Options []Option
-	}{r.Kind, r.Attempt, r.Origin, r.Content, r.Options})
+		Test    *TestRun `json:",omitempty"`
+	}{r.Kind, r.Attempt, r.Origin, r.Content, r.Options, r.Test})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
@@ -138,19 +160,22 @@ func (r Request) Decide(c Choice) (Request, error) {
 	option := c.Option
 	switch c.On {
 	case DecisionApprove:
-		if r.Kind != Permission {
+		if r.Kind == Question {
 			return r, Errorf(Invalid, "request r%d is a question: answer it, or deny it", r.Number)
 		}
 		if r.Content.Cut {
 			return r, Errorf(Unsupported, "request r%d is longer than can be shown whole, so it cannot be approved; deny it", r.Number)
 		}
-		if option, err = r.allowing(c.Option); err != nil {
-			return r, err
+		if r.Kind == Permission || c.Option != "" {
+			if option, err = r.allowing(c.Option); err != nil {
+				return r, err
+			}
 		}
 	case DecisionDeny:
 		if option, err = r.rejecting(c.Option); err != nil {
 			return r, err
 		}
+		r.Effect = follow(Effects, r.Effect, EffectAnnul)
 	case DecisionAnswer:
 		if r.Kind != Question {
 			return r, Errorf(Invalid, "request r%d asks for a permission: approve or deny it", r.Number)
@@ -223,9 +248,27 @@ func (r Request) unique(id string) bool {
 	return n == 1
 }
 
-// Undelivered reports whether a decision waits to be brought to the agent.
+// Undone reports whether an approved effect waits to be carried out.
+func (r Request) Undone() bool {
+	return r.Kind.Effective() && r.Decision == DecisionApproved && r.Effect == EffectNone
+}
+
+// Undelivered reports whether a decision waits to be brought to the agent: one
+// with an effect does so once the effect is over.
 func (r Request) Undelivered() bool {
-	return slices.Contains([]DecisionState{DecisionApproved, DecisionDenied, DecisionAnswered}, r.Decision) && r.Delivery == DeliveryNone
+	return slices.Contains([]DecisionState{DecisionApproved, DecisionDenied, DecisionAnswered}, r.Decision) &&
+		r.Delivery == DeliveryNone && !r.Undone() && r.Effect != EffectApplying
+}
+
+// Perform moves the effect, or is a Conflict; done replaces what is known of
+// it.
+func (r Request) Perform(on EffectEvent, done Done) (Request, error) {
+	to, err := Effects.Next(r.Effect, on)
+	if err != nil {
+		return r, err
+	}
+	r.Effect, r.Done = to, &done
+	return r, nil
 }
 
 // Deliver moves the delivery, or is a Conflict.
