@@ -37,7 +37,7 @@ const (
 // levels places each package below internal/. A package below one of them,
 // such as journal/ownerlock, is of the same level.
 var levels = map[string]int{
-	"coord": vocabulary, "redact": vocabulary, "sse": vocabulary, "jsonl": vocabulary,
+	"coord": vocabulary, "redact": vocabulary, "sse": vocabulary, "jsonl": vocabulary, "jsonwalk": vocabulary,
 	"clock": vocabulary, "fault": vocabulary,
 
 	"journal": tool, "artifact": tool, "process": tool, "provider": tool,

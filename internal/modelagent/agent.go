@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/internal/jsonl"
+	"signalbox/internal/jsonwalk"
 )
 
 const (
@@ -187,7 +188,7 @@ func (a *agent) handle(ctx context.Context, r request) ([]byte, int, error) {
 }
 
 func (a *agent) initialize(r request) ([]byte, int, error) {
-	if a.initialized || string(member(r.params, "protocolVersion")) != "1" {
+	if a.initialized || string(jsonwalk.Member(r.params, "protocolVersion")) != "1" {
 		return nil, codeParams, invalidInitialize
 	}
 	a.initialized = true
@@ -208,9 +209,9 @@ func version() string {
 // refused although ACP wants agents to support them: this agent runs no tools,
 // and a client must not believe that it does.
 func (a *agent) newSession(r request) ([]byte, int, error) {
-	_, isText := text(member(r.params, "cwd"))
-	servers := member(r.params, "mcpServers")
-	if !a.initialized || a.session != "" || !isText || !isArray(servers) || !isEmpty(servers) {
+	_, isText := jsonwalk.Text(jsonwalk.Member(r.params, "cwd"))
+	servers := jsonwalk.Member(r.params, "mcpServers")
+	if !a.initialized || a.session != "" || !isText || !jsonwalk.IsArray(servers) || !jsonwalk.IsEmpty(servers) {
 		return nil, codeParams, invalidSession
 	}
 	a.session = newUUID()
@@ -227,7 +228,7 @@ func newUUID() string {
 
 // isSession reports whether params name the one session.
 func (a *agent) isSession(params []byte) bool {
-	id, ok := text(member(params, "sessionId"))
+	id, ok := jsonwalk.Text(jsonwalk.Member(params, "sessionId"))
 	return ok && a.session != "" && string(id) == a.session
 }
 
@@ -239,7 +240,7 @@ func (a *agent) prompt(ctx context.Context, r request) ([]byte, int, error) {
 	if a.turn != nil {
 		return nil, codeParams, sessionAlreadyUsed
 	}
-	prompt, err := promptText(member(r.params, "prompt"), a.config.maxPrompt)
+	prompt, err := promptText(jsonwalk.Member(r.params, "prompt"), a.config.maxPrompt)
 	if err != nil {
 		return nil, codeParams, err
 	}
@@ -282,25 +283,25 @@ func (a *agent) cancel(params []byte) {
 
 // promptText joins the blocks of a prompt. Its errors are failures.
 func promptText(blocks []byte, limit int) (string, error) {
-	if !isArray(blocks) || isEmpty(blocks) {
+	if !jsonwalk.IsArray(blocks) || jsonwalk.IsEmpty(blocks) {
 		return "", invalidPrompt
 	}
 	var joined bytes.Buffer
 	broken, separator := false, ""
-	for block := range elements(blocks) {
-		kind, _ := text(member(block, "type"))
+	for block := range jsonwalk.Elements(blocks) {
+		kind, _ := jsonwalk.Text(jsonwalk.Member(block, "type"))
 		value, prefix := []byte(nil), ""
 		switch string(kind) {
 		case "text":
-			value = member(block, "text")
+			value = jsonwalk.Member(block, "text")
 		case "resource_link":
 			// The link is named to the model and never followed.
-			value, prefix = member(block, "uri"), "Referenced resource, not retrieved: "
+			value, prefix = jsonwalk.Member(block, "uri"), "Referenced resource, not retrieved: "
 		}
-		if !starts(value, '"') {
+		if !jsonwalk.IsText(value) {
 			return "", unsupportedContent
 		}
-		s, ok := text(value)
+		s, ok := jsonwalk.Text(value)
 		broken = broken || !ok // told after the kinds of all blocks
 		joined.WriteString(separator)
 		joined.WriteString(prefix)

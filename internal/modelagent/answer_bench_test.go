@@ -3,6 +3,8 @@ package modelagent
 import (
 	"strings"
 	"testing"
+
+	"signalbox/internal/jsonwalk"
 )
 
 // BenchmarkChunk is the cost of understanding one chunk of a stream.
@@ -20,7 +22,7 @@ func BenchmarkChunk(b *testing.B) {
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if !valid(doc) {
+				if !jsonwalk.Valid(doc) {
 					b.Fatal("invalid")
 				}
 				if _, err := tt.to.event("", doc); err != nil {

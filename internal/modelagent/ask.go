@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 	"signalbox/internal/sse"
 )
 
@@ -94,7 +95,7 @@ func (a *agent) receive(resp *http.Response, to answer) error {
 			return responseLimit
 		case err != nil:
 			return err
-		case !valid(doc):
+		case !jsonwalk.Valid(doc):
 			return networkOrProtocolError
 		}
 		return to.document(trim(doc))
@@ -113,7 +114,7 @@ func (a *agent) receive(resp *http.Response, to answer) error {
 			continue
 		case string(event.Data) == "[DONE]":
 			return to.marker()
-		case !valid(event.Data):
+		case !jsonwalk.Valid(event.Data):
 			return networkOrProtocolError
 		}
 		if done, err := to.event(event.Type, trim(event.Data)); done || err != nil {

@@ -1,5 +1,7 @@
 package modelagent
 
+import "signalbox/internal/jsonwalk"
+
 // chat understands the chat completions API.
 type chat struct {
 	emit    func([]byte) error
@@ -31,7 +33,7 @@ func (a *chat) marker() error {
 // delta takes the one choice of a chunk.
 func (a *chat) delta(choice []byte) error {
 	var delta, finish []byte
-	for name, value := range members(choice) {
+	for name, value := range jsonwalk.Members(choice) {
 		switch name {
 		case "delta":
 			delta = value
@@ -68,15 +70,15 @@ func (a *chat) document(doc []byte) error {
 	if choice == nil {
 		return invalidResponse
 	}
-	message := member(choice, "message")
-	if !isObject(message) {
+	message := jsonwalk.Member(choice, "message")
+	if !jsonwalk.IsObject(message) {
 		return networkOrProtocolError
 	}
 	s, err := content(message)
 	if err != nil {
 		return err
 	}
-	if reason, _ := text(member(choice, "finish_reason")); string(reason) != "stop" {
+	if reason, _ := jsonwalk.Text(jsonwalk.Member(choice, "finish_reason")); string(reason) != "stop" {
 		return incompleteResponse
 	}
 	if s == nil {
@@ -87,11 +89,11 @@ func (a *chat) document(doc []byte) error {
 
 // onlyChoice gives the one choice of a chunk or response, nil without one.
 func onlyChoice(doc []byte) ([]byte, error) {
-	if !isObject(doc) {
+	if !jsonwalk.IsObject(doc) {
 		return nil, networkOrProtocolError
 	}
 	var choices, fault []byte
-	for name, value := range members(doc) {
+	for name, value := range jsonwalk.Members(doc) {
 		switch name {
 		case "choices":
 			choices = value
@@ -99,18 +101,18 @@ func onlyChoice(doc []byte) ([]byte, error) {
 			fault = value
 		}
 	}
-	if !isNull(fault) { // servers that never fail send null all the time
+	if !jsonwalk.IsNull(fault) { // servers that never fail send null all the time
 		return nil, modelFailed
 	}
-	if !isNull(choices) && !isArray(choices) {
+	if !jsonwalk.IsNull(choices) && !jsonwalk.IsArray(choices) {
 		return nil, networkOrProtocolError
 	}
 	var only []byte
-	for choice := range elements(choices) {
+	for choice := range jsonwalk.Elements(choices) {
 		if only != nil {
 			return nil, invalidResponse
 		}
-		if !isObject(choice) {
+		if !jsonwalk.IsObject(choice) {
 			return nil, networkOrProtocolError
 		}
 		only = choice
@@ -121,20 +123,20 @@ func onlyChoice(doc []byte) ([]byte, error) {
 // content gives the text of a delta or message, nil without one.
 func content(message []byte) ([]byte, error) {
 	var value []byte
-	for name, v := range members(message) {
+	for name, v := range jsonwalk.Members(message) {
 		switch name {
 		case "content":
 			value = v
 		case "tool_calls", "function_call":
-			if !isEmpty(v) {
+			if !jsonwalk.IsEmpty(v) {
 				return nil, unsupportedTool
 			}
 		}
 	}
-	if isNull(value) {
+	if jsonwalk.IsNull(value) {
 		return nil, nil
 	}
-	s, ok := text(value)
+	s, ok := jsonwalk.Text(value)
 	if !ok {
 		return nil, invalidResponse
 	}

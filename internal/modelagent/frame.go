@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"unicode/utf8"
+
+	"signalbox/internal/jsonwalk"
 )
 
 // failure is the kind of an error, and its whole text: nothing else about a
@@ -63,12 +65,12 @@ type request struct {
 // a faulty message is answered with id null because its own id means nothing.
 func parseRequest(line []byte) (request, int, error) {
 	line = bytes.Trim(line, " \t\r\n")
-	if !valid(line) {
+	if !jsonwalk.Valid(line) {
 		return request{}, codeParse, parseError
 	}
 	var r request
 	var version, method []byte
-	for name, value := range members(line) {
+	for name, value := range jsonwalk.Members(line) {
 		switch name {
 		case "jsonrpc":
 			version = value
@@ -81,9 +83,9 @@ func parseRequest(line []byte) (request, int, error) {
 		}
 	}
 	// A line that is no object has no members, and so no version.
-	v, _ := text(version)
-	m, isText := text(method)
-	if string(v) != "2.0" || !isText || !validID(r.id) || r.params != nil && !isObject(r.params) {
+	v, _ := jsonwalk.Text(version)
+	m, isText := jsonwalk.Text(method)
+	if string(v) != "2.0" || !isText || !validID(r.id) || r.params != nil && !jsonwalk.IsObject(r.params) {
 		return request{}, codeInvalidRequest, invalidRequest
 	}
 	r.method = string(m)
@@ -94,10 +96,10 @@ func parseRequest(line []byte) (request, int, error) {
 // or a string.
 func validID(id []byte) bool {
 	switch {
-	case isNull(id):
+	case jsonwalk.IsNull(id):
 		return true
 	case id[0] == '"':
-		s, ok := text(id)
+		s, ok := jsonwalk.Text(id)
 		return ok && utf8.RuneCount(s) <= maxID
 	}
 	_, err := strconv.ParseInt(string(id), 10, 64)

@@ -1,5 +1,7 @@
 package modelagent
 
+import "signalbox/internal/jsonwalk"
+
 import "bytes"
 
 // responses understands the Responses API.
@@ -9,7 +11,7 @@ type responses struct {
 
 func (a *responses) event(_ string, doc []byte) (bool, error) {
 	var kind, delta, item, response, fault []byte
-	for name, value := range members(doc) {
+	for name, value := range jsonwalk.Members(doc) {
 		switch name {
 		case "type":
 			kind = value
@@ -23,13 +25,13 @@ func (a *responses) event(_ string, doc []byte) (bool, error) {
 			fault = value
 		}
 	}
-	if !isObject(doc) || kind != nil && !starts(kind, '"') {
+	if !jsonwalk.IsObject(doc) || kind != nil && !jsonwalk.IsText(kind) {
 		return false, networkOrProtocolError
 	}
-	name, _ := text(kind)
+	name, _ := jsonwalk.Text(kind)
 	switch string(name) {
 	case "response.output_text.delta":
-		s, ok := text(delta)
+		s, ok := jsonwalk.Text(delta)
 		if !ok {
 			return false, invalidResponse
 		}
@@ -43,7 +45,7 @@ func (a *responses) event(_ string, doc []byte) (bool, error) {
 	case "response.incomplete":
 		return false, incompleteBecause(response)
 	case "":
-		if !isNull(fault) { // an error without an event type: gateways send it
+		if !jsonwalk.IsNull(fault) { // an error without an event type: gateways send it
 			return false, modelFailed
 		}
 	}
@@ -61,17 +63,17 @@ func (a *responses) marker() error { return incompleteResponse }
 // completed checks the final snapshot. Its text is not relayed: the deltas
 // were.
 func (a *responses) completed(response []byte) error {
-	if !isObject(response) {
+	if !jsonwalk.IsObject(response) {
 		return networkOrProtocolError
 	}
-	if status, _ := text(member(response, "status")); string(status) != "completed" {
+	if status, _ := jsonwalk.Text(jsonwalk.Member(response, "status")); string(status) != "completed" {
 		return incompleteResponse
 	}
-	output := member(response, "output")
-	if !isArray(output) {
+	output := jsonwalk.Member(response, "output")
+	if !jsonwalk.IsArray(output) {
 		return invalidResponse
 	}
-	for item := range elements(output) {
+	for item := range jsonwalk.Elements(output) {
 		if err := checkItem(item); err != nil {
 			return err
 		}
@@ -83,12 +85,12 @@ func (a *responses) document(doc []byte) error {
 	if err := a.completed(doc); err != nil {
 		return err
 	}
-	for item := range elements(member(doc, "output")) {
-		for part := range elements(member(item, "content")) {
-			if kind, _ := text(member(part, "type")); string(kind) != "output_text" {
+	for item := range jsonwalk.Elements(jsonwalk.Member(doc, "output")) {
+		for part := range jsonwalk.Elements(jsonwalk.Member(item, "content")) {
+			if kind, _ := jsonwalk.Text(jsonwalk.Member(part, "type")); string(kind) != "output_text" {
 				continue
 			}
-			s, ok := text(member(part, "text"))
+			s, ok := jsonwalk.Text(jsonwalk.Member(part, "text"))
 			if !ok {
 				return invalidResponse
 			}
@@ -103,10 +105,10 @@ func (a *responses) document(doc []byte) error {
 // checkItem allows text and the thoughts behind it. Anything else is a tool,
 // also of kinds that are not known yet.
 func checkItem(item []byte) error {
-	if !isObject(item) {
+	if !jsonwalk.IsObject(item) {
 		return networkOrProtocolError
 	}
-	switch kind, _ := text(member(item, "type")); string(kind) {
+	switch kind, _ := jsonwalk.Text(jsonwalk.Member(item, "type")); string(kind) {
 	case "message", "reasoning":
 		return nil
 	}
@@ -115,7 +117,7 @@ func checkItem(item []byte) error {
 
 // incompleteBecause tells an answer cut at its length from one that failed.
 func incompleteBecause(response []byte) error {
-	reason, _ := text(member(member(response, "incomplete_details"), "reason"))
+	reason, _ := jsonwalk.Text(jsonwalk.Member(jsonwalk.Member(response, "incomplete_details"), "reason"))
 	if string(reason) == "max_output_tokens" {
 		return incompleteResponse
 	}

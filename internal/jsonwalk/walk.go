@@ -1,26 +1,27 @@
-package modelagent
+// Package jsonwalk reads JSON without filling structures.
+//
+// Whoever looks at three or four members of each of ten thousand small
+// documents pays more for reflection than for anything else. The walkers step
+// through the bytes instead, and match names exactly, which encoding/json does
+// not. They must be given JSON that Valid has passed: on anything else they may
+// panic. What they give shares memory with the document.
+package jsonwalk
 
 import (
 	"bytes"
 	"encoding/json"
 	"iter"
 	"strconv"
-	"unicode/utf8"
 )
 
-// The functions here walk JSON that valid has passed. A relay looks at
-// three or four members of each of a hundred thousand small documents; walking
-// the bytes costs a fraction of filling structures by reflection, and matches
-// names exactly, which encoding/json does not.
-
-// members walks the members of an object; of anything else there are none. A
+// Members walks the members of an object; of anything else there are none. A
 // name that occurs twice comes twice: the last one counts, as in most readers.
-func members(object []byte) iter.Seq2[string, []byte] {
+func Members(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		i, ok := enter(object, '{')
 		for ok && object[i] != '}' {
 			end := skip(object, i)
-			name, _ := text(object[i:end])
+			name, _ := Text(object[i:end])
 			i = space(object, space(object, end)+1) // past the colon
 			end = skip(object, i)
 			if !yield(string(name), object[i:end]) {
@@ -31,8 +32,8 @@ func members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// elements walks the elements of an array; of anything else there are none.
-func elements(array []byte) iter.Seq[[]byte] {
+// Elements walks the elements of an array; of anything else there are none.
+func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i, ok := enter(array, '[')
 		for ok && array[i] != ']' {
@@ -45,10 +46,10 @@ func elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// member gives one member of an object, nil if there is none.
-func member(object []byte, name string) []byte {
+// Member gives one member of an object, nil if there is none.
+func Member(object []byte, name string) []byte {
 	var found []byte
-	for n, value := range members(object) {
+	for n, value := range Members(object) {
 		if n == name {
 			found = value
 		}
@@ -56,24 +57,30 @@ func member(object []byte, name string) []byte {
 	return found
 }
 
-func isObject(v []byte) bool { return starts(v, '{') }
-func isArray(v []byte) bool  { return starts(v, '[') }
+// IsObject tells an object.
+func IsObject(v []byte) bool { return starts(v, '{') }
 
-// isNull tells a member that is absent or null: peers use both for "none".
-func isNull(v []byte) bool { return len(v) == 0 || string(v) == "null" }
+// IsArray tells an array.
+func IsArray(v []byte) bool { return starts(v, '[') }
 
-// isEmpty tells null and the empty array.
-func isEmpty(v []byte) bool {
-	for range elements(v) {
+// IsText tells a string, whether or not Text can decode it.
+func IsText(v []byte) bool { return starts(v, '"') }
+
+// IsNull tells a member that is absent or null: peers use both for "none".
+func IsNull(v []byte) bool { return len(v) == 0 || string(v) == "null" }
+
+// IsEmpty tells null and the empty array.
+func IsEmpty(v []byte) bool {
+	for range Elements(v) {
 		return false
 	}
-	return isNull(v) || isArray(v)
+	return IsNull(v) || IsArray(v)
 }
 
-// text decodes a string. It fails on other values and on text with half of a
+// Text decodes a string. It fails on other values and on text with half of a
 // surrogate pair, which has no UTF-8 form: encoding/json would put U+FFFD in
 // its place without a word. The result may share memory with v.
-func text(v []byte) ([]byte, bool) {
+func Text(v []byte) ([]byte, bool) {
 	if !starts(v, '"') {
 		return nil, false
 	}
@@ -189,45 +196,4 @@ func skipString(v []byte, i int) int {
 			return i + 1
 		}
 	}
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendText appends at most room characters of s, which is valid UTF-8, as
-// the inside of a JSON string. It tells how many bytes of s and how many
-// characters that took. U+2028 and U+2029 are escaped because some readers of
-// lines end a line there.
-func appendText(dst, s []byte, room int) (out []byte, taken, chars int) {
-	i, from := 0, 0 // s[from:i] needs no escape and is not appended yet
-	for i < len(s) && chars < room {
-		chars++
-		c := s[i]
-		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		size := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			if r, size = utf8.DecodeRune(s[i:]); r != 0x2028 && r != 0x2029 {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, s[from:i]...)
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case size == 3:
-			dst = append(dst, `\u202`...)
-			dst = append(dst, hexDigits[s[i+2]&0xf])
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-		}
-		i += size
-		from = i
-	}
-	return append(dst, s[from:i]...), i, chars
 }

@@ -1,4 +1,4 @@
-package modelagent
+package jsonwalk
 
 import (
 	"bytes"
@@ -8,10 +8,10 @@ import (
 // maxDepth bounds how deep a document may nest: the APIs need less than ten.
 const maxDepth = 1000
 
-// valid reports whether v is one JSON document (RFC 8259) in valid UTF-8. It
+// Valid reports whether v is one JSON document (RFC 8259) in valid UTF-8. It
 // does what utf8.Valid and json.Valid do, several times as fast: the check of
 // each chunk is most of the work of a relay. A fuzz test holds it to json.Valid.
-func valid(v []byte) bool {
+func Valid(v []byte) bool {
 	if !utf8.Valid(v) {
 		return false
 	}
