@@ -58,6 +58,12 @@ const (
 	MaxListed = 2000
 	// MaxChanges bounds the files of one change set: more cannot be reviewed.
 	MaxChanges = 256
+	// MaxName bounds one name of a path, in bytes, as the file systems of Linux
+	// do.
+	MaxName = 255
+	// MaxDiff bounds the text of one file's diff: the diff of two files of
+	// MaxFile fits unless nearly every line is empty.
+	MaxDiff = 512 << 10
 
 	// MaxArgs bounds the arguments of an agent's command, MaxEnv the variables
 	// that its configuration sets: more cannot be reviewed by a person.

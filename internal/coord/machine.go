@@ -366,3 +366,44 @@ var Deliveries = Machine[DeliveryState, DeliveryEvent]{
 		{[]DeliveryState{DeliveryDelivering}, DeliveryLose, DeliveryUnknown, "lost while it was written"},
 	},
 }
+
+// ChangeSetState is the state of a change set.
+type ChangeSetState string
+
+// The states of a change set.
+const (
+	ChangeSetOpen      ChangeSetState = "open"
+	ChangeSetApproved  ChangeSetState = "approved"
+	ChangeSetLanding   ChangeSetState = "landing"
+	ChangeSetLanded    ChangeSetState = "landed"
+	ChangeSetPartial   ChangeSetState = "partial"
+	ChangeSetDiscarded ChangeSetState = "discarded"
+	ChangeSetStale     ChangeSetState = "stale"
+)
+
+// ChangeSetEvent moves a change set.
+type ChangeSetEvent string
+
+// The events of a change set.
+const (
+	ChangeSetApprove ChangeSetEvent = "approve"
+	ChangeSetDiscard ChangeSetEvent = "discard"
+	ChangeSetLand    ChangeSetEvent = "land"
+	ChangeSetFinish  ChangeSetEvent = "finish"
+	ChangeSetDivide  ChangeSetEvent = "divide"
+	ChangeSetOutdate ChangeSetEvent = "outdate"
+)
+
+// ChangeSets is the table of change sets. Nothing leads back to landing: what
+// one approval allowed is done once.
+var ChangeSets = Machine[ChangeSetState, ChangeSetEvent]{
+	Name: "change set", Initial: ChangeSetOpen,
+	Rows: []Row[ChangeSetState, ChangeSetEvent]{
+		{[]ChangeSetState{ChangeSetOpen}, ChangeSetApprove, ChangeSetApproved, "whole or file by file"},
+		{[]ChangeSetState{ChangeSetOpen}, ChangeSetDiscard, ChangeSetDiscarded, ""},
+		{[]ChangeSetState{ChangeSetApproved}, ChangeSetLand, ChangeSetLanding, "the steps are durable"},
+		{[]ChangeSetState{ChangeSetLanding}, ChangeSetFinish, ChangeSetLanded, "every approved file landed"},
+		{[]ChangeSetState{ChangeSetLanding}, ChangeSetDivide, ChangeSetPartial, "a file did not land; nothing of the operator's was overwritten"},
+		{[]ChangeSetState{ChangeSetOpen, ChangeSetApproved}, ChangeSetOutdate, ChangeSetStale, "the workspace is another, or another change set took this one's place"},
+	},
+}

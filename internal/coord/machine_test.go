@@ -57,7 +57,7 @@ func tableOf[S, E ~string](m coord.Machine[S, E]) table {
 func tables() []table {
 	return []table{
 		tableOf(coord.Jobs), tableOf(coord.Tasks), tableOf(coord.Attempts), tableOf(coord.Cancellations),
-		tableOf(coord.Decisions), tableOf(coord.Effects), tableOf(coord.Deliveries),
+		tableOf(coord.Decisions), tableOf(coord.Effects), tableOf(coord.Deliveries), tableOf(coord.ChangeSets),
 	}
 }
 
@@ -121,6 +121,7 @@ func TestFinalStatesAreThoseOfTheDesign(t *testing.T) {
 		"decision":     {"answered", "approved", "denied", "expired", "withdrawn"},
 		"effect":       {"applied", "diverged", "failed", "unknown", "void"},
 		"delivery":     {"delivered", "undeliverable", "unknown"},
+		"change set":   {"discarded", "landed", "partial", "stale"},
 	}
 	got := map[string][]string{}
 	for _, m := range tables() {
@@ -197,6 +198,7 @@ func stateMachines() string {
 		"decision":     "What the operator decided of a request. The first decision wins.",
 		"effect":       "What Signalbox did on the operator's side because of an approval.",
 		"delivery":     "Whether the answer to a request reached the agent.",
+		"change set":   "What an attempt wrote, as the operator reviews it. It outlives its attempt; its files and their digest never change.",
 	}
 	var b strings.Builder
 	b.WriteString("# State machines\n\n")
