@@ -27,8 +27,17 @@ func (tx *Tx) Append(e coord.Event) int64 {
 	if _, err := tx.exec(`INSERT INTO events (seq, kind, job, attempt, doc) VALUES ($1, $2, $3, $4, $5)`,
 		e.Seq, e.Kind, optional(e.Job), optional(e.Attempt), doc); err == nil {
 		tx.head = e.Seq
+		if !told(e.Kind) {
+			tx.moved = e.Seq
+		}
 	}
 	return e.Seq
+}
+
+// told reports whether events of a kind only tell what an agent says or does:
+// nothing is decided by them, and they may be many.
+func told(k coord.EventKind) bool {
+	return k == coord.AttemptText || k == coord.AttemptActed || k == coord.AttemptLate
 }
 
 // optional is nil for an empty id, so that the partial indexes stay small.
@@ -58,11 +67,4 @@ func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, err
 // Head is the sequence of the last event that this view sees.
 func (v *View) Head() (int64, error) {
 	return scalar[int64](v, `SELECT COALESCE(MAX(seq), 0) FROM events`)
-}
-
-// Moved reports whether there is an event after seq that is more than an
-// agent's text or activity.
-func (v *View) Moved(seq int64) (bool, error) {
-	n, err := scalar[int64](v, `SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE seq > $1 AND kind NOT IN ('attempt.text', 'attempt.activity', 'attempt.late') LIMIT 1) AS moved`, seq)
-	return n > 0, err
 }

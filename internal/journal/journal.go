@@ -103,6 +103,7 @@ type Journal struct {
 	mu      sync.Mutex
 	err     error
 	head    int64
+	moved   int64
 	waiters map[int64]chan struct{} // by the sequence that must be passed
 }
 
@@ -241,7 +242,7 @@ func (j *Journal) readHead(ctx context.Context) error {
 		return err
 	}
 	if len(last) == 1 {
-		j.head = last[0].Seq
+		j.head, j.moved = last[0].Seq, last[0].Seq
 		if j.opened.Wall.Before(last[0].At.Wall) {
 			j.opened.Wall = last[0].At.Wall
 		}
@@ -323,6 +324,15 @@ func (j *Journal) Head() int64 {
 	return j.head
 }
 
+// Moved is the sequence of the last committed event that is more than what an
+// agent says or does: those come all the time, and nothing is decided by them.
+// The head at the time of Open counts as one.
+func (j *Journal) Moved() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.moved
+}
+
 // Changed gives a channel that is closed as soon as Head is greater than
 // after; at once, if it is already.
 func (j *Journal) Changed(after int64) <-chan struct{} {
@@ -342,10 +352,10 @@ func (j *Journal) Changed(after int64) <-chan struct{} {
 }
 
 // publish makes a committed head visible.
-func (j *Journal) publish(head int64) {
+func (j *Journal) publish(head, moved int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.head = head
+	j.head, j.moved = head, moved
 	for after, c := range j.waiters {
 		if head > after {
 			close(c)

@@ -60,5 +60,7 @@ func (tx *Tx) ReleaseOne(name string, holder coord.AttemptID) error {
 
 // Leases lists all leases, by name and slot.
 func (v *View) Leases() ([]Lease, error) {
-	return list[Lease](v, `SELECT doc FROM leases ORDER BY name, slot`)
+	return list[Lease](v, allLeases)
 }
+
+const allLeases = `SELECT doc FROM leases ORDER BY name, slot`

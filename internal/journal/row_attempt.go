@@ -32,8 +32,10 @@ func (v *View) Attempts(job coord.JobID) ([]coord.Attempt, error) {
 
 // OpenAttempts gives every attempt that is live, or unknown and unresolved.
 func (v *View) OpenAttempts() ([]coord.Attempt, error) {
-	return list[coord.Attempt](v, `SELECT doc FROM attempts WHERE open = 1 ORDER BY id`)
+	return list[coord.Attempt](v, openAttempts)
 }
+
+const openAttempts = `SELECT doc FROM attempts WHERE open = 1 ORDER BY id`
 
 // AddAttempt stores a new attempt of the task, takes its leases, and moves it
 // to preparing. It is a Conflict when the task is not ready or a lease is taken.
@@ -182,7 +184,7 @@ func (tx *Tx) settle(a coord.Attempt, by *coord.Actor) error {
 	if on == "" || t.Attempt != a.ID {
 		return nil
 	}
-	return tx.MoveTask(t.ID, on, reason)
+	return tx.moveTask(t, on, reason)
 }
 
 func (tx *Tx) putAttempt(a coord.Attempt, by *coord.Actor) error {

@@ -58,8 +58,10 @@ func (v *View) Jobs(before int64, limit int, states ...coord.JobState) ([]coord.
 // OpenJobs gives the jobs that run or need attention, without their plans, in
 // the order of their numbers.
 func (v *View) OpenJobs() ([]coord.Job, error) {
-	return list[coord.Job](v, `SELECT doc FROM jobs WHERE state IN ('running', 'needs_attention') ORDER BY number`)
+	return list[coord.Job](v, openJobs)
 }
+
+const openJobs = `SELECT doc FROM jobs WHERE state IN ('running', 'needs_attention') ORDER BY number`
 
 // Tasks gives a job's tasks in the order of the plan.
 func (v *View) Tasks(job coord.JobID) ([]coord.Task, error) {
@@ -162,7 +164,12 @@ func (tx *Tx) MoveTask(id coord.TaskID, on coord.TaskEvent, reason string) error
 	if err != nil {
 		return err
 	}
-	if t, err = t.Apply(on, reason, tx.Now()); err != nil {
+	return tx.moveTask(t, on, reason)
+}
+
+func (tx *Tx) moveTask(t coord.Task, on coord.TaskEvent, reason string) error {
+	t, err := t.Apply(on, reason, tx.Now())
+	if err != nil {
 		return err
 	}
 	if err := tx.putTask(t); err != nil {

@@ -22,8 +22,10 @@ func (v *View) OpenRequests() ([]coord.Request, error) {
 // PendingRequests gives the requests that wait for a decision, or whose answer
 // still waits to be delivered, oldest first.
 func (v *View) PendingRequests() ([]coord.Request, error) {
-	return list[coord.Request](v, `SELECT doc FROM requests WHERE pending = 1 ORDER BY number`)
+	return list[coord.Request](v, pendingRequests)
 }
+
+const pendingRequests = `SELECT doc FROM requests WHERE pending = 1 ORDER BY number`
 
 // Requests gives up to limit requests, newest first, with numbers below before
 // (0: from the newest).

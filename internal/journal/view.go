@@ -135,10 +135,11 @@ func noun[T any]() string { return strings.ToLower(reflect.TypeFor[T]().Name()) 
 // uncommitted included, that can also write.
 type Tx struct {
 	View
-	j    *Journal
-	s    *session
-	head int64 // sequence of the last event, uncommitted included
-	err  error // first failure of a write; fails the operation
+	j *Journal
+	s *session
+	// head and moved are those of the journal, what is not committed included.
+	head, moved int64
+	err         error // first failure of a write; fails the operation
 }
 
 // exec runs one writing statement. Its failure fails the operation even when

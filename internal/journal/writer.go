@@ -151,7 +151,7 @@ func (j *Journal) batch(first *operation) {
 			j.finish(ops, coord.Errorf(coord.Internal, "an operation ended the journal's writer: it must return instead"))
 		}
 	}()
-	head, err := j.transact(func(tx *Tx) {
+	head, moved, err := j.transact(func(tx *Tx) {
 		for op := first; op != nil; op = j.gather(len(ops)) {
 			if !op.taken.CompareAndSwap(false, true) {
 				continue
@@ -165,7 +165,7 @@ func (j *Journal) batch(first *operation) {
 	})
 	if isFull(err) && j.reserve.release() {
 		j.log.Error("the disk is full: the reserve was released, and only control operations are written until there is space")
-		head, err = j.transact(func(tx *Tx) {
+		head, moved, err = j.transact(func(tx *Tx) {
 			for _, op := range ops {
 				if tx.s.broken == nil {
 					j.runIn(tx, op)
@@ -187,7 +187,7 @@ func (j *Journal) batch(first *operation) {
 		j.finish(ops, err)
 	default:
 		if head != j.Head() {
-			j.publish(head)
+			j.publish(head, moved)
 		}
 		for _, op := range ops {
 			op.done <- op.err
@@ -215,8 +215,9 @@ func (j *Journal) gather(n int) *operation {
 }
 
 // transact runs fill in a transaction of this generation and commits it. It
-// gives the head after COMMIT. An error means that nothing may be relied on.
-func (j *Journal) transact(fill func(*Tx)) (head int64, err error) {
+// gives what Head and Moved are after COMMIT. An error means that nothing may
+// be relied on.
+func (j *Journal) transact(fill func(*Tx)) (head, moved int64, err error) {
 	ctx := context.Background() // the operations of a batch are not one caller's
 	s := j.db.writer
 	s.broken, s.written = nil, 0
@@ -227,31 +228,31 @@ func (j *Journal) transact(fill func(*Tx)) (head int64, err error) {
 		}
 	}()
 	if err := s.run(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var current int
 	if err := s.QueryRowContext(ctx, `SELECT COUNT(*) FROM meta WHERE name = 'generation' AND value = $1`, strconv.FormatInt(j.generation, 10)).Scan(&current); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if current != 1 {
-		return 0, coord.Errorf(coord.Conflict, "another worker has taken over this journal: this one must end")
+		return 0, 0, coord.Errorf(coord.Conflict, "another worker has taken over this journal: this one must end")
 	}
-	tx := &Tx{j: j, s: s, head: j.Head(), View: View{q: s}}
+	tx := &Tx{j: j, s: s, head: j.Head(), moved: j.Moved(), View: View{q: s}}
 	fill(tx)
 	if s.broken != nil {
-		return 0, s.broken
+		return 0, 0, s.broken
 	}
 	fault.Point("journal.commit.before")
 	if err := s.run(ctx, "COMMIT"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	fault.Point("journal.commit.after")
-	return tx.head, nil
+	return tx.head, tx.moved, nil
 }
 
 // runIn runs one operation in its savepoint and leaves its outcome in op.err.
 func (j *Journal) runIn(tx *Tx, op *operation) {
-	head := tx.head
+	head, moved := tx.head, tx.moved
 	tx.ctx, tx.err = op.ctx, nil
 	if !op.control && !j.reserve.held() {
 		op.err = coord.Errorf(coord.Unavailable, "the disk of the data directory is full, and what is left is kept for control: free some space")
@@ -268,7 +269,7 @@ func (j *Journal) runIn(tx *Tx, op *operation) {
 		return
 	}
 	if op.err != nil {
-		tx.head = head
+		tx.head, tx.moved = head, moved
 		if err := tx.s.run(op.ctx, "ROLLBACK TO operation"); err != nil {
 			tx.s.broken = err
 			return

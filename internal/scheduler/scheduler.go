@@ -88,10 +88,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	// What is under way is ended by the state machine, not by the context.
 	doing := context.WithoutCancel(ctx)
+	var agenda journal.Agenda
 	for {
 		seen := s.Journal.Head()
 		stopping := ctx.Err() != nil
-		st, err := s.load(doing, stopping)
+		st, err := s.load(doing, &agenda, stopping)
 		if err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if !stopping {
 			stop = ctx.Done()
 		}
-		if !s.wait(doing, stop, seen, now, wake) {
+		if !s.wait(stop, seen, now, wake) {
 			return s.Journal.Err()
 		}
 	}
@@ -146,14 +147,14 @@ func (s *Scheduler) settled(st state) bool {
 
 // wait returns when the journal moved beyond seen, someone poked, stop ended, or
 // wake has passed since now; false when the journal failed.
-func (s *Scheduler) wait(ctx context.Context, stop <-chan struct{}, seen int64, now coord.Moment, wake time.Duration) bool {
+func (s *Scheduler) wait(stop <-chan struct{}, seen int64, now coord.Moment, wake time.Duration) bool {
 	timer := time.NewTimer(min(max(wake, time.Millisecond), s.tick))
 	defer timer.Stop()
 	for {
 		select {
 		case <-s.Journal.Changed(seen):
-			head, moved, err := s.moved(ctx, seen)
-			if err == nil && !moved {
+			// The head is read first: what moves between the two is not missed.
+			if head := s.Journal.Head(); s.Journal.Moved() <= seen {
 				seen = head
 				continue
 			}
@@ -172,19 +173,6 @@ func (s *Scheduler) wait(ctx context.Context, stop <-chan struct{}, seen int64, 
 	}
 }
 
-// moved reports whether anything but text was journaled after seen: agents
-// write all the time, and nothing is decided by it.
-func (s *Scheduler) moved(ctx context.Context, seen int64) (head int64, moved bool, err error) {
-	err = s.Journal.View(context.WithoutCancel(ctx), func(v *journal.View) (err error) {
-		if head, err = v.Head(); err != nil {
-			return err
-		}
-		moved, err = v.Moved(seen)
-		return err
-	})
-	return head, moved, err
-}
-
 // nudge makes Run look again.
 func (s *Scheduler) nudge() {
 	select {
@@ -193,10 +181,10 @@ func (s *Scheduler) nudge() {
 	}
 }
 
-// load reads all that evaluate needs.
-func (s *Scheduler) load(ctx context.Context, stopping bool) (state, error) {
+// load reads all that evaluate needs, by way of what was read before.
+func (s *Scheduler) load(ctx context.Context, agenda *journal.Agenda, stopping bool) (state, error) {
 	st := state{
-		tasks: map[coord.JobID][]coord.Task{}, owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
+		owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
 		held: map[string]int{}, host: s.Host, stopping: stopping,
 	}
 	// The owners are read before the journal: an owner that leaves in between
@@ -213,34 +201,14 @@ func (s *Scheduler) load(ctx context.Context, stopping bool) (state, error) {
 	}
 	st.closed = s.draining
 	s.mu.Unlock()
-	err := s.Journal.View(ctx, func(v *journal.View) error {
-		paused, err := v.Paused()
-		if err != nil {
-			return err
-		}
-		st.closed = st.closed || paused
-		if st.jobs, err = v.OpenJobs(); err != nil {
-			return err
-		}
-		for _, j := range st.jobs {
-			if st.tasks[j.ID], err = v.Tasks(j.ID); err != nil {
-				return err
-			}
-		}
-		if st.attempts, err = v.OpenAttempts(); err != nil {
-			return err
-		}
-		if st.requests, err = v.PendingRequests(); err != nil {
-			return err
-		}
-		leases, err := v.Leases()
-		for _, l := range leases {
-			st.held[l.Name]++
-		}
-		return err
-	})
+	err := s.Journal.View(ctx, func(v *journal.View) error { return agenda.Read(v) })
 	if err != nil {
 		return st, err
+	}
+	st.jobs, st.tasks, st.attempts, st.requests = agenda.Jobs, agenda.Tasks, agenda.Attempts, agenda.Requests
+	st.closed = st.closed || agenda.Paused
+	for _, l := range agenda.Leases {
+		st.held[l.Name]++
 	}
 	if free, err := s.Journal.Free(); err != nil || free < coord.MinFreeSpace {
 		st.lowDisk = true
@@ -282,11 +250,12 @@ type Status struct {
 // Status counts what is open.
 func (s *Scheduler) Status(ctx context.Context) (Status, error) {
 	var out Status
-	st, err := s.load(ctx, false)
+	var agenda journal.Agenda
+	st, err := s.load(ctx, &agenda, false)
 	if err != nil {
 		return out, err
 	}
-	out.Jobs = len(st.jobs)
+	out.Jobs, out.Paused = len(st.jobs), agenda.Paused
 	for _, tasks := range st.tasks {
 		for _, t := range tasks {
 			switch t.State {
@@ -316,9 +285,5 @@ func (s *Scheduler) Status(ctx context.Context) (Status, error) {
 		return out, err
 	}
 	out.LowDisk = out.Free < coord.MinFreeSpace
-	err = s.Journal.View(ctx, func(v *journal.View) (err error) {
-		out.Paused, err = v.Paused()
-		return err
-	})
-	return out, err
+	return out, nil
 }
