@@ -91,28 +91,58 @@ func New(o Options) *API {
 	a.addEvents()
 	a.addDocument()
 	closeWords(a.huma.OpenAPI().Components.Schemas)
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.write(w, NewProblem(coord.Errorf(coord.NotFound, "there is no such operation: see /api/openapi.json")))
-	})
 	return a
 }
 
 // exactJSON is JSON of valid UTF-8: the decoder would put replacement
-// characters in place of what is not, and so change what was sent.
+// characters in place of what is not, and so change what was sent. And its null
+// is a value like any other: huma takes a member that is null for one that is
+// absent, whatever the schema says of it.
 var exactJSON = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(data []byte, v any) error {
 		if !utf8.Valid(data) {
 			return errors.New("not valid UTF-8")
 		}
-		return huma.DefaultJSONFormat.Unmarshal(data, v)
+		if err := huma.DefaultJSONFormat.Unmarshal(data, v); err != nil {
+			return err
+		}
+		// What huma checks is decoded into an any, before it is decoded again.
+		if tree, ok := v.(*any); ok {
+			*tree = withNulls(*tree)
+		}
+		return nil
 	},
+}
+
+// null stands for a null, and fits no type of a schema.
+type null struct{}
+
+// MarshalJSON gives what it stands for.
+func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// withNulls puts null in place of each nil below v.
+func withNulls(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return null{}
+	case []any:
+		for i := range v {
+			v[i] = withNulls(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = withNulls(v[name])
+		}
+	}
+	return v
 }
 
 // Document gives the OpenAPI document, indented, with a line end.
 func Document() ([]byte, error) { return New(Options{}).document() }
 
 func (a *API) document() ([]byte, error) {
+	promise(a.huma.OpenAPI())
 	doc, err := json.MarshalIndent(a.huma.OpenAPI(), "", "  ")
 	return append(doc, '\n'), err
 }
@@ -134,6 +164,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.leave()
 	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), actorKey{}, who), apiKey{}, a))
 	r.Body = http.MaxBytesReader(w, r.Body, coord.MaxBody+1)
+	if p := Misdirected(a.mux, h, r, "there is no such operation: see /api/openapi.json"); p != nil {
+		a.write(w, p)
+		return
+	}
 	a.mux.ServeHTTP(w, r)
 }
 
@@ -220,7 +254,7 @@ const roleMember = "x-role"
 func (a *API) describe(o operation) huma.Operation {
 	return huma.Operation{
 		OperationID: o.id, Method: o.method, Path: "/api" + o.path, Summary: o.summary, Tags: []string{o.tag},
-		DefaultStatus: o.status, MaxBodyBytes: coord.MaxBody,
+		DefaultStatus: o.status, MaxBodyBytes: coord.MaxBody, Responses: map[string]*huma.Response{},
 		Description: "Needs the role " + string(o.role) + ".",
 		Extensions:  map[string]any{roleMember: o.role},
 		Middlewares: huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
@@ -241,6 +275,15 @@ type answer[B any] struct {
 	Body     B
 }
 
+// The headers of an answer, which not all operations have.
+const (
+	etagHeader     = "ETag"
+	replayedHeader = "Idempotency-Replayed"
+)
+
+// listed is what a list answers with.
+type listed[T any] struct{ Body Page[T] }
+
 // tag is the ETag of v, "" for things without revisions.
 func tag(v any) string {
 	switch v := v.(type) {
@@ -252,9 +295,22 @@ func tag(v any) string {
 	return ""
 }
 
+// undeclare takes a header out of what an operation declares of its answers,
+// which have it in their type.
+func undeclare(d huma.Operation, header string) {
+	for _, r := range d.Responses {
+		delete(r.Headers, header)
+	}
+}
+
 // read adds an operation that changes nothing.
 func read[I, T any](a *API, o operation, do func(context.Context, *I) (T, error)) {
-	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Data[T]], error) {
+	d := a.describe(o)
+	defer undeclare(d, replayedHeader)
+	if tag(*new(T)) == "" {
+		defer undeclare(d, etagHeader)
+	}
+	huma.Register(a.huma, d, func(ctx context.Context, in *I) (*answer[Data[T]], error) {
 		out, err := do(ctx, in)
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
@@ -265,7 +321,7 @@ func read[I, T any](a *API, o operation, do func(context.Context, *I) (T, error)
 
 // list adds an operation that reads a page of a list.
 func list[I, T any](a *API, o operation, do func(context.Context, *I) ([]T, int64, error)) {
-	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Page[T]], error) {
+	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*listed[T], error) {
 		out, next, err := do(ctx, in)
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
@@ -273,7 +329,7 @@ func list[I, T any](a *API, o operation, do func(context.Context, *I) ([]T, int6
 		if out == nil {
 			out = []T{}
 		}
-		return &answer[Page[T]]{Body: Page[T]{out, next}}, nil
+		return &listed[T]{Body: Page[T]{out, next}}, nil
 	})
 }
 
@@ -282,7 +338,11 @@ func write[I any, P interface {
 	*I
 	keyed
 }, T any](a *API, o operation, do func(context.Context, *I) (T, error)) {
-	huma.Register(a.huma, a.describe(o), func(ctx context.Context, in *I) (*answer[Data[T]], error) {
+	d := a.describe(o)
+	if tag(*new(T)) == "" {
+		defer undeclare(d, etagHeader)
+	}
+	huma.Register(a.huma, d, func(ctx context.Context, in *I) (*answer[Data[T]], error) {
 		out, replayed, err := once(ctx, a, o.id, P(in).key(), in, func(ctx context.Context) (T, error) { return do(ctx, in) })
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
@@ -308,7 +368,7 @@ func closedWords() map[reflect.Type][]any {
 		reflect.TypeFor[coord.EffectState]():    words(coord.Effects.States()...),
 		reflect.TypeFor[coord.DeliveryState]():  words(coord.Deliveries.States()...),
 		reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
-		reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question),
+		reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question, coord.WriteFile, coord.RunTests),
 		reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
 		reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
 		reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),

@@ -65,7 +65,8 @@ func NewProblem(err error) *Problem {
 }
 
 // WithStatus is the problem under another status of the same code: 400 for what
-// cannot be parsed, 429 for what is asked for too often.
+// cannot be parsed, 405 for a method and 415 for a media type that are not
+// taken, 429 for what is asked for too often.
 func (p *Problem) WithStatus(status int) *Problem {
 	p.Status, p.Title = status, http.StatusText(status)
 	return p
@@ -80,10 +81,15 @@ func (p *Problem) GetStatus() int { return p.Status }
 // GetHeaders tells huma the headers.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
-	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+	if retried(p.Status) {
 		h.Set("Retry-After", strconv.Itoa(RetryAfter))
 	}
 	return h
+}
+
+// retried reports whether an answer of a status says when to try again.
+func retried(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
 // ContentType tells huma the media type.
@@ -111,6 +117,8 @@ var useProblems = sync.OnceFunc(func() {
 		return refusal(status, message, errs)
 	}
 	huma.DefaultArrayNullable = false
+	// "Agent" is not "agent": what is unknown is refused.
+	huma.ValidateStrictCasing = true
 })
 
 // refusal is what huma itself refuses: input that does not have the shape.
@@ -121,9 +129,7 @@ func refusal(status int, message string, errs []error) *Problem {
 	case http.StatusRequestTimeout:
 		return NewProblem(coord.Errorf(coord.Unavailable, "the request body did not arrive in time: send it again"))
 	case http.StatusUnsupportedMediaType:
-		return NewProblem(coord.Errorf(coord.Invalid, "the request body is not JSON: send it as application/json")).WithStatus(http.StatusBadRequest)
-	case http.StatusNotAcceptable:
-		return NewProblem(coord.Errorf(coord.Invalid, "only application/json can be answered here: accept it")).WithStatus(http.StatusBadRequest)
+		return NewProblem(coord.Errorf(coord.Invalid, "the request body is not JSON: send it as application/json")).WithStatus(http.StatusUnsupportedMediaType)
 	}
 	if len(errs) == 0 {
 		return NewProblem(coord.Errorf(coord.Invalid, "the request cannot be read: %s", message)).WithStatus(http.StatusBadRequest)

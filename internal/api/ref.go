@@ -16,7 +16,7 @@ func etag(revision int) string { return `"` + strconv.Itoa(revision) + `"` }
 // Revised is the part of an edit's input that says which revision was looked
 // at.
 type Revised struct {
-	IfMatch string `header:"If-Match" maxLength:"40" doc:"The revision that was looked at, as the ETag gave it; required"`
+	IfMatch string `header:"If-Match" maxLength:"40" doc:"The revision that was looked at, as the ETag gave it"`
 }
 
 // revision reads If-Match: "3" with or without its quotes.

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -178,7 +181,28 @@ func (w *world) ask(who coord.Actor, method, path, body string, headers ...strin
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.declared(method, path, res.StatusCode)
 	return reply{w.t, res.StatusCode, res.Header, string(got)}
+}
+
+// declared demands that the document declares a status of the operation that
+// was asked for.
+func (w *world) declared(method, path string, status int) {
+	w.t.Helper()
+	name, _, _ := strings.Cut(path, "?")
+	parts := strings.Split(name, "/")
+	for at, item := range contract().Paths {
+		op, found := item[strings.ToLower(method)]
+		fits := slices.EqualFunc(parts, strings.Split(at, "/"), func(part, form string) bool {
+			return part == form || strings.HasPrefix(form, "{") && !slices.Contains([]string{"decide", "import", "validate"}, part)
+		})
+		if !found || !fits {
+			continue
+		}
+		if _, ok := op.Responses[strconv.Itoa(status)]; !ok {
+			w.t.Errorf("%s %s gave %d, and %s declares %v: see the table of refusals in contract.go", method, path, status, op.ID, slices.Sorted(maps.Keys(op.Responses)))
+		}
+	}
 }
 
 // want checks the status.

@@ -21,7 +21,7 @@ import (
 // Headers of the door.
 const (
 	// CSRFHeader carries a browser session's second secret.
-	CSRFHeader = "X-Signalbox-CSRF"
+	CSRFHeader = api.CSRFHeader
 	// PresenceHeader is "terminal" when a client says that a person sits at it.
 	PresenceHeader = "X-Signalbox-Presence"
 )
@@ -72,9 +72,6 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 	d.mux.HandleFunc("GET /pair", newPage(pairHTML).serve)
 	d.mux.HandleFunc("GET /{$}", newPage(homeHTML).serve)
 	d.mux.HandleFunc("GET /healthz", d.health)
-	d.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		d.refuse(w, coord.Errorf(coord.NotFound, "there is no such page"))
-	})
 	return d
 }
 
@@ -87,6 +84,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if err := d.checkOrigin(r); err != nil {
 		d.refuse(w, err)
+		return
+	}
+	if p := api.Misdirected(d.mux, h, r, "there is no such page"); p != nil {
+		d.write(w, p)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, coord.MaxBody+1)
@@ -169,9 +170,8 @@ func (d *door) authenticate(r *http.Request) (coord.Actor, error) {
 	return coord.Actor{Credential: c.ID, Name: c.Name, Role: c.Role, Door: "browser", Presence: "browser"}, nil
 }
 
-// cookie is the session cookie's name. Browsers share cookies among the ports
-// of a host, so the port is part of it.
-func (d *door) cookie() string { return "signalbox_session_" + d.port }
+// cookie is the session cookie's name.
+func (d *door) cookie() string { return api.SessionCookie + d.port }
 
 // csrfCookie lets the pages read the second secret again after a reload.
 func (d *door) csrfCookie() string { return "signalbox_csrf_" + d.port }
