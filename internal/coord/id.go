@@ -23,16 +23,19 @@ type (
 	ArtifactID string
 	// CredentialID is "crd_" and a ULID.
 	CredentialID string
+	// CertificateID is "cft_" and a ULID.
+	CertificateID string
 )
 
 // The prefixes of the typed identifiers.
 const (
-	JobPrefix        = "job_"
-	TaskPrefix       = "tsk_"
-	AttemptPrefix    = "att_"
-	RequestPrefix    = "req_"
-	ArtifactPrefix   = "art_"
-	CredentialPrefix = "crd_"
+	JobPrefix         = "job_"
+	TaskPrefix        = "tsk_"
+	AttemptPrefix     = "att_"
+	RequestPrefix     = "req_"
+	ArtifactPrefix    = "art_"
+	CredentialPrefix  = "crd_"
+	CertificatePrefix = "cft_"
 )
 
 // ulidAlphabet is Crockford's base 32, in which a ULID is written: 26 characters

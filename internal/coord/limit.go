@@ -65,6 +65,31 @@ const (
 	// MaxFile fits unless nearly every line is empty.
 	MaxDiff = 512 << 10
 
+	// MaxTestFiles bounds the files of one run of tests: more is a suite, and the
+	// operator approves each file.
+	MaxTestFiles = 16
+	// MaxTestOutput bounds what a run of tests may print. It is ended there: an
+	// endless output is a fault of its own.
+	MaxTestOutput = 64 << 10
+	// MaxTestReport bounds a runner's own report, a few hundred bytes a test.
+	MaxTestReport = 1 << 20
+	// TestTimeout bounds a run of tests, TestCaseTimeout one test where the
+	// runner has such a bound. The operator waits for them.
+	TestTimeout     = 2 * time.Minute
+	TestCaseTimeout = 5 * time.Second
+	// MaxHidden bounds the paths of a workspace that are hidden one by one from
+	// a confined run; each is a mount.
+	MaxHidden = 4096
+	// MaxWorkspaceEntries bounds the files and folders of a workspace that are
+	// looked at before a confined run: a second's work.
+	MaxWorkspaceEntries = 500_000
+	// MaxCopied and MaxCopiedFiles bound a private copy of a workspace, which is
+	// made where changes cannot be laid over it.
+	MaxCopied      = 1 << 30
+	MaxCopiedFiles = 100_000
+	// CertificateTTL is how long a certificate may be used.
+	CertificateTTL = 2 * time.Hour
+
 	// MaxArgs bounds the arguments of an agent's command, MaxEnv the variables
 	// that its configuration sets: more cannot be reviewed by a person.
 	MaxArgs = 64
