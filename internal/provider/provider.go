@@ -155,7 +155,9 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventReceipt  EventKind = "receipt"
+	EventReceipt EventKind = "receipt"
+	// EventText: pieces of text of one channel that follow each other may come
+	// as one.
 	EventText     EventKind = "text"
 	EventActivity EventKind = "activity"
 	EventRequest  EventKind = "request"

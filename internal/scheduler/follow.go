@@ -19,6 +19,7 @@ const lateWait = 200 * time.Millisecond
 // follow pulls the provider's events and commits each before the next, until
 // the attempt is over or the owner is to leave.
 func (o *owner) follow(session provider.Session) {
+	defer o.wait.end()
 	for {
 		ev, err := o.next(session)
 		switch {
@@ -49,15 +50,40 @@ func (o *owner) follow(session provider.Session) {
 // next waits for an event, but not longer than text may wait to be committed.
 func (o *owner) next(session provider.Session) (provider.Event, error) {
 	if !o.answer.waiting() {
+		o.wait.end()
 		return session.Next(o.ctx)
 	}
-	ctx, cancel := context.WithDeadlineCause(o.ctx, o.answer.due, errTextWait)
-	defer cancel()
+	ctx := o.wait.until(o.ctx, o.answer.due)
 	ev, err := session.Next(ctx)
 	if err != nil && o.ctx.Err() == nil && errors.Is(context.Cause(ctx), errTextWait) {
 		return ev, errTextWait
 	}
 	return ev, err
+}
+
+// textWait is the context of the wait for more text. Text comes in many small
+// pieces, and they share one.
+type textWait struct {
+	due  time.Time
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+// until gives a context that ends when text is due, by errTextWait.
+func (w *textWait) until(ctx context.Context, due time.Time) context.Context {
+	if w.stop == nil || w.due != due {
+		w.end()
+		w.due = due
+		w.ctx, w.stop = context.WithDeadlineCause(ctx, due, errTextWait)
+	}
+	return w.ctx
+}
+
+func (w *textWait) end() {
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
 }
 
 // drain takes what the provider has already said, then records that its end

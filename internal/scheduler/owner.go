@@ -32,6 +32,7 @@ type owner struct {
 
 	// The rest belongs to the goroutine alone.
 	answer  transcript
+	wait    textWait
 	asked   map[string]coord.RequestID // by the provider's request id
 	actions int
 	files   int          // pieces of content

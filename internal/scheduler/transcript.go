@@ -95,8 +95,9 @@ func (t *transcript) waiting() bool { return len(t.pieces) > 0 }
 // full reports whether the waiting text is to be committed at once.
 func (t *transcript) full() bool { return t.size >= coord.MaxTextChunk }
 
-// take gives the text to be committed; at the end also what was held back as
-// the possible beginning of a secret.
+// take gives the text to be committed, in pieces of at most coord.MaxTextChunk
+// bytes; at the end also what was held back as the possible beginning of a
+// secret.
 func (t *transcript) take(end bool) []coord.Text {
 	if end {
 		for _, channel := range []string{coord.ChannelThought, coord.ChannelMessage} {
@@ -106,7 +107,16 @@ func (t *transcript) take(end bool) []coord.Text {
 		}
 	}
 	t.shut()
-	pieces := t.pieces
+	var chunks []coord.Text
+	for _, p := range t.pieces {
+		rest := p.Text
+		for more := true; more; {
+			p.Text, more = cutText(rest, coord.MaxTextChunk)
+			rest = rest[len(p.Text):]
+			chunks = append(chunks, p)
+			more = more && p.Text != "" // what is no UTF-8 has no place to cut
+		}
+	}
 	t.pieces, t.size = nil, 0
-	return pieces
+	return chunks
 }

@@ -4,12 +4,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/redact"
 )
+
+func TestTextIsTakenInPiecesOfBoundedSize(t *testing.T) {
+	text := newTranscript(redact.New())
+	long := strings.Repeat("\u00e4 ", coord.MaxTextChunk)
+	text.add(coord.Text{Channel: coord.ChannelMessage, Text: long}, time.Now())
+	var got strings.Builder
+	for i, p := range append(text.take(false), text.take(true)...) {
+		if len(p.Text) == 0 || len(p.Text) > coord.MaxTextChunk || !utf8.ValidString(p.Text) {
+			t.Errorf("piece %d has %d bytes", i, len(p.Text))
+		}
+		got.WriteString(p.Text)
+	}
+	if got.String() != long {
+		t.Errorf("%d bytes came of %d", got.Len(), len(long))
+	}
+}
 
 func TestTextIsTakenInOrderAndOnePieceForEachTurnOfAChannel(t *testing.T) {
 	now := time.Now()

@@ -188,8 +188,8 @@ func init() {
 			r := last(until(t, s, provider.EventRequest)).Request
 			n := 0
 			for n < 2000 {
-				if next(t, s).Kind == provider.EventText {
-					n++
+				if e := next(t, s); e.Kind == provider.EventText {
+					n += len(e.Text.Text)
 				}
 			}
 			eventually(t, "another request is answered meanwhile", func() bool { return len(b.file("answered first")) == 1 })

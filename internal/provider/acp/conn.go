@@ -24,7 +24,7 @@ const maxReplies = 64
 
 // handler is what a connection tells its owner, from its reading goroutine.
 type handler interface {
-	// update takes the params of session/update.
+	// update takes the params of session/update, which are good during the call.
 	update(params json.RawMessage)
 	// ask takes a session/request_permission, withdraw a $/cancel_request.
 	ask(id, params json.RawMessage)
@@ -205,7 +205,7 @@ func (c *conn) readFrames() (cause, why string) {
 }
 
 // dispatch takes one line; false means that it is not protocol. The line is
-// valid during the call only, and RawMessage copies.
+// valid during the call only, so what is remembered is kept.
 func (c *conn) dispatch(line []byte) bool {
 	e, k := classify(line)
 	switch k {
@@ -224,13 +224,14 @@ func (c *conn) dispatch(line []byte) bool {
 			}
 		}
 	case request:
+		e = e.keep()
 		if e.Method == methodPermission {
 			c.h.ask(e.ID, e.Params)
 		} else {
 			c.reply(outgoing{ID: e.ID, Error: &rpcError{Code: codeNoMethod, Message: "this client does not offer " + cut(e.Method, maxQuote)}})
 		}
 	case response:
-		c.answer(e)
+		c.answer(e.keep())
 	}
 	return true
 }

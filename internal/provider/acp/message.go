@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 )
 
 // protocolVersion is the only one that this package speaks.
@@ -38,14 +39,16 @@ const (
 	methodWithdraw   = "$/cancel_request"
 )
 
-// envelope is any message as it arrives.
+// envelope is any message as it arrives. It shares memory with its line.
 type envelope struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  json.RawMessage `json:"params"`
-	Result  json.RawMessage `json:"result"`
-	Error   json.RawMessage `json:"error"`
+	ID, Params, Result, Error json.RawMessage
+	Method                    string
+}
+
+// keep makes the envelope's members its own.
+func (e envelope) keep() envelope {
+	e.ID, e.Params, e.Result, e.Error = bytes.Clone(e.ID), bytes.Clone(e.Params), bytes.Clone(e.Result), bytes.Clone(e.Error)
+	return e
 }
 
 // kind is what an envelope is.
@@ -62,10 +65,29 @@ const (
 // a log line, a bare JSON value or a batch, is noise.
 func classify(line []byte) (envelope, kind) {
 	var e envelope
-	if !bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) {
+	line = bytes.TrimLeft(line, " \t")
+	if !jsonwalk.IsObject(line) || !jsonwalk.Valid(line) {
 		return e, noise
 	}
-	if err := decode(line, &e); err != nil || e.JSONRPC != "2.0" || !validID(e.ID) {
+	var version []byte
+	for name, value := range jsonwalk.Members(line) {
+		switch name {
+		case "jsonrpc":
+			version, _ = jsonwalk.Text(value)
+		case "id":
+			e.ID = value
+		case "method":
+			method, _ := jsonwalk.Text(value)
+			e.Method = string(method)
+		case "params":
+			e.Params = value
+		case "result":
+			e.Result = value
+		case "error":
+			e.Error = value
+		}
+	}
+	if string(version) != "2.0" || !validID(e.ID) {
 		return e, noise
 	}
 	switch {

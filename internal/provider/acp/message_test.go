@@ -52,8 +52,7 @@ func FuzzLine(f *testing.F) {
 		if k == noise {
 			return
 		}
-		var u updateParams
-		if decode(e.Params, &u) == nil {
+		if u, err := readUpdate(e.Params); err == nil {
 			for _, ev := range u.Update.events() {
 				if a := ev.Activity; a != nil && (len(a.Title) > coord.MaxTitle || len(a.Detail) > maxDetail) {
 					t.Errorf("the activity is %+v", a)

@@ -24,8 +24,10 @@ const (
 	maxLate = 64
 )
 
-// queue holds events in order for one taker. Requests may be held back in it
-// for a moment, for what the agent tells about them right after asking.
+// queue holds events in order for one taker. Text that follows text of the same
+// channel is one event with it, so that a taker who is slower than the agent
+// takes more at a time instead of stopping it. Requests may be held back in the
+// queue for a moment, for what the agent tells about them right after asking.
 type queue struct {
 	mu      sync.Mutex
 	items   []item
@@ -47,6 +49,7 @@ type queue struct {
 
 type item struct {
 	event provider.Event
+	text  []byte // of a text event, which gets it when it is taken
 	size  int
 }
 
@@ -101,10 +104,27 @@ func (q *queue) fits(size int) bool {
 }
 
 func (q *queue) add(e provider.Event, size int) {
-	q.added++
-	q.items = append(q.items, item{e, size})
 	q.bytes += size
+	if e.Kind == provider.EventText {
+		q.addText(e, size)
+	} else {
+		q.items = append(q.items, item{event: e, size: size})
+		q.added++
+	}
 	token(q.some)
+}
+
+func (q *queue) addText(e provider.Event, size int) {
+	if n := len(q.items); n > 0 {
+		last := &q.items[n-1]
+		if last.event.Kind == provider.EventText && last.event.Text.Channel == e.Text.Channel {
+			last.text = append(last.text, e.Text.Text...)
+			last.size += size
+			return
+		}
+	}
+	q.items = append(q.items, item{event: e, text: []byte(e.Text.Text), size: size})
+	q.added++
 }
 
 // putLate adds what came after the end, while there is room, and never waits.
@@ -247,6 +267,9 @@ func (q *queue) try(now time.Time) (e provider.Event, wait time.Duration, ok boo
 		q.taken++
 		q.bytes -= first.size
 		token(q.room)
+		if first.event.Kind == provider.EventText {
+			first.event.Text.Text = string(first.text)
+		}
 		return first.event, 0, true, nil
 	case q.gone:
 		return provider.Event{}, 0, false, io.EOF

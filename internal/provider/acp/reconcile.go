@@ -36,8 +36,8 @@ func (t *excerpt) add(s string) {
 }
 
 func (r *replay) take(params json.RawMessage) {
-	var p updateParams
-	if decode(params, &p) != nil || p.SessionID != r.session {
+	p, err := readUpdate(params)
+	if err != nil || p.SessionID != r.session {
 		return
 	}
 	r.mu.Lock()

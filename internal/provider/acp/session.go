@@ -132,8 +132,8 @@ func (s *session) phase() (id string, sent, ended bool) {
 
 // update takes a session/update.
 func (s *session) update(params json.RawMessage) {
-	var p updateParams
-	if err := decode(params, &p); err != nil {
+	p, err := readUpdate(params)
+	if err != nil {
 		s.c.drop("unreadable")
 		return
 	}

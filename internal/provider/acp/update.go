@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 	"signalbox/internal/provider"
 )
 
@@ -28,6 +29,29 @@ type update struct {
 		Amount   json.Number `json:"amount"`
 		Currency string      `json:"currency"`
 	} `json:"cost"`
+}
+
+// readUpdate reads the params of session/update. Nearly all that an agent sends
+// are pieces of text, so those are walked; their content shares memory with the
+// params.
+func readUpdate(params json.RawMessage) (updateParams, error) {
+	var p updateParams
+	var id, body []byte
+	for name, value := range jsonwalk.Members(params) {
+		switch name {
+		case "sessionId":
+			id, _ = jsonwalk.Text(value)
+		case "update":
+			body = value
+		}
+	}
+	variant, _ := jsonwalk.Text(jsonwalk.Member(body, "sessionUpdate"))
+	switch string(variant) {
+	case "agent_message_chunk", "agent_thought_chunk":
+		p.SessionID, p.Update.Variant, p.Update.Content = string(id), string(variant), jsonwalk.Member(body, "content")
+		return p, nil
+	}
+	return p, decode(params, &p)
 }
 
 // toolCall is what tool_call, tool_call_update and a permission's toolCall say
@@ -168,21 +192,33 @@ type block struct {
 }
 
 func (u update) chunk(channel string) []provider.Event {
+	if kind, _ := jsonwalk.Text(jsonwalk.Member(u.Content, "type")); string(kind) == "text" {
+		text := u.text()
+		if text == "" {
+			return nil
+		}
+		return []provider.Event{{Kind: provider.EventText, Text: &coord.Text{Channel: channel, Text: text}}}
+	}
 	var b block
 	if decode(u.Content, &b) != nil {
 		return nil
-	}
-	if b.Type == "text" {
-		if b.Text == "" {
-			return nil
-		}
-		return []provider.Event{{Kind: provider.EventText, Text: &coord.Text{Channel: channel, Text: b.Text}}}
 	}
 	c := b.content()
 	if c == nil || channel != coord.ChannelMessage {
 		return nil
 	}
 	return []provider.Event{{Kind: provider.EventContent, Content: c}}
+}
+
+// text is that of a text block. Half of a surrogate pair becomes U+FFFD.
+func (u update) text() string {
+	value := jsonwalk.Member(u.Content, "text")
+	if text, ok := jsonwalk.Text(value); ok {
+		return string(text)
+	}
+	var text string
+	_ = decode(value, &text) // what is no string counts as absent
+	return text
 }
 
 // content is a block that is not text, nil when it is of an unknown type or

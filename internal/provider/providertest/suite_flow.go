@@ -170,7 +170,7 @@ func testEvents(t *testing.T, h Harness) {
 		all := tr.until(provider.EventReceipt)
 		tick := time.NewTicker(100 * time.Microsecond)
 		defer tick.Stop()
-		for len(all) < 300 {
+		for len(textOf(all)) < n {
 			<-tick.C
 			all = append(all, tr.next())
 		}
