@@ -42,7 +42,7 @@ func build(declared []directory.Declared) daemon.Build {
 		if err != nil {
 			return none, err
 		}
-		used, err := usage(ctx, g.Journal)
+		quota, err := space(ctx, g.Journal)
 		if err != nil {
 			return none, err
 		}
@@ -58,7 +58,6 @@ func build(declared []directory.Declared) daemon.Build {
 		if err := dir.Declare(ctx, declared); err != nil {
 			return none, err
 		}
-		quota := artifact.NewQuota(artifact.DefaultLimits(), used)
 		results := synthesis.New(g.Journal, store)
 		loop := scheduler.New(scheduler.Options{
 			Journal: g.Journal, Adapters: adapters, Store: store, Quota: quota,
@@ -81,13 +80,14 @@ func build(declared []directory.Declared) daemon.Build {
 	}
 }
 
-// usage is what each job's artifacts take.
-func usage(ctx context.Context, j *journal.Journal) (used map[coord.JobID]int64, err error) {
+// space counts what the artifacts of earlier owners take.
+func space(ctx context.Context, j *journal.Journal) (q *artifact.Quota, err error) {
 	err = j.View(ctx, func(v *journal.View) error {
-		used, err = v.ArtifactSpace()
+		total, open, err := v.ArtifactSpace()
+		q = artifact.NewQuota(artifact.DefaultLimits(), total, open)
 		return err
 	})
-	return used, err
+	return q, err
 }
 
 // known are the ACP route's suggestions in the directory's words.

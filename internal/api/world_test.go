@@ -93,7 +93,7 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 	adapters := map[coord.Route]provider.Adapter{coord.RouteACP: w.fake}
 	d := directory.New(w.journal, adapters, directory.Options{Host: "here", Scratch: t.TempDir(), Logger: log})
 	loop := scheduler.New(scheduler.Options{
-		Journal: w.journal, Adapters: adapters, Store: w.store, Quota: artifact.NewQuota(artifact.DefaultLimits(), nil),
+		Journal: w.journal, Adapters: adapters, Store: w.store, Quota: artifact.NewQuota(artifact.DefaultLimits(), 0, nil),
 		Redactor: r, Host: "here", Scratch: t.TempDir(), Logger: log,
 	})
 	w.planning = planning.New(w.journal, d, planning.Options{DataDir: dir})

@@ -35,15 +35,14 @@ type Quota struct {
 	total    int64 // used and reserved of all jobs
 }
 
-// NewQuota makes a Quota in which each job already uses the bytes given. Use
-// above a bound is accepted, since it has happened; it only refuses more.
-func NewQuota(limits Limits, used map[coord.JobID]int64) *Quota {
-	q := &Quota{limits: limits, used: maps.Clone(used), reserved: map[coord.JobID]int64{}}
+// NewQuota makes a Quota in which all jobs together already use total bytes, and
+// each job that may store more uses the bytes given: what the others use counts
+// in the total alone, so that a start does not read the whole history. Use above
+// a bound is accepted, since it has happened; it only refuses more.
+func NewQuota(limits Limits, total int64, used map[coord.JobID]int64) *Quota {
+	q := &Quota{limits: limits, used: maps.Clone(used), reserved: map[coord.JobID]int64{}, total: total}
 	if q.used == nil {
 		q.used = map[coord.JobID]int64{}
-	}
-	for _, n := range q.used {
-		q.total += n
 	}
 	return q
 }
@@ -71,14 +70,21 @@ func (q *Quota) Reserve(job coord.JobID, bytes int64) (*Reservation, error) {
 }
 
 // Free gives back bytes that job had stored and that are removed now. Giving
-// back more than the job uses is a fault of the caller and is refused whole.
+// back more than is used is a fault of the caller and is refused whole.
 func (q *Quota) Free(job coord.JobID, bytes int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if bytes < 0 || bytes > q.used[job] {
-		return coord.Errorf(coord.Internal, "job %s was to free %d bytes of artifacts and uses %d", job, bytes, q.used[job])
+	of, known := q.used[job]
+	if !known { // it ended under an earlier owner
+		of = q.usage().Used
+	}
+	if bytes < 0 || bytes > of {
+		return coord.Errorf(coord.Internal, "job %s was to free %d bytes of artifacts and uses at most %d", job, bytes, of)
 	}
 	q.total -= bytes
+	if !known {
+		return nil
+	}
 	if q.used[job] -= bytes; q.used[job] == 0 {
 		delete(q.used, job)
 	}
@@ -91,7 +97,7 @@ type Usage struct {
 	Reserved int64 `json:"reserved"`
 }
 
-// Job gives the usage of one job.
+// Job gives the usage of one job that may store more.
 func (q *Quota) Job(job coord.JobID) Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,6 +108,10 @@ func (q *Quota) Job(job coord.JobID) Usage {
 func (q *Quota) Total() Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.usage()
+}
+
+func (q *Quota) usage() Usage {
 	var u Usage
 	for _, n := range q.reserved {
 		u.Reserved += n

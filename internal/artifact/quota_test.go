@@ -33,7 +33,7 @@ func TestReserveRefusesWhatABoundForbidsAndNamesIt(t *testing.T) {
 		{name: "negative", job: "a", bytes: -1, code: coord.Invalid, says: "negative"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q := NewQuota(limits, c.used)
+			q := NewQuota(limits, sum(c.used), c.used)
 			before := q.Total()
 			r, err := q.Reserve(c.job, c.bytes)
 			if coord.CodeOf(err) != c.code {
@@ -56,6 +56,13 @@ func TestReserveRefusesWhatABoundForbidsAndNamesIt(t *testing.T) {
 	}
 }
 
+func sum(used map[coord.JobID]int64) (n int64) {
+	for _, u := range used {
+		n += u
+	}
+	return n
+}
+
 func TestDefaultLimitsAreThoseOfCoord(t *testing.T) {
 	want := Limits{Artifact: 20 << 20, Job: 200 << 20, Total: 2 << 30}
 	if diff := cmp.Diff(want, DefaultLimits()); diff != "" {
@@ -64,7 +71,7 @@ func TestDefaultLimitsAreThoseOfCoord(t *testing.T) {
 }
 
 func TestCommitKeepsTheStoredSizeAndGivesTheRestBack(t *testing.T) {
-	q := NewQuota(Limits{Artifact: 20, Job: 50, Total: 100}, nil)
+	q := NewQuota(Limits{Artifact: 20, Job: 50, Total: 100}, 0, nil)
 	r, err := q.Reserve("a", 20)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +92,7 @@ func TestCommitKeepsTheStoredSizeAndGivesTheRestBack(t *testing.T) {
 }
 
 func TestFreeRefusesMoreThanIsUsed(t *testing.T) {
-	q := NewQuota(DefaultLimits(), map[coord.JobID]int64{"a": 5})
+	q := NewQuota(DefaultLimits(), 5, map[coord.JobID]int64{"a": 5})
 	if err := q.Free("a", 6); coord.CodeOf(err) != coord.Internal {
 		t.Errorf("got %v", err)
 	}
@@ -97,9 +104,22 @@ func TestFreeRefusesMoreThanIsUsed(t *testing.T) {
 	}
 }
 
+func TestFreeTakesWhatEndedBeforeFromTheTotal(t *testing.T) {
+	q := NewQuota(DefaultLimits(), 12, map[coord.JobID]int64{"a": 5})
+	if err := q.Free("ended", 7); err != nil {
+		t.Error(err)
+	}
+	if got, of := q.Total(), q.Job("a"); got != (Usage{Used: 5}) || of != (Usage{Used: 5}) {
+		t.Errorf("%+v is left, %+v of it of the job that goes on", got, of)
+	}
+	if err := q.Free("ended", 6); coord.CodeOf(err) != coord.Internal {
+		t.Errorf("more than is used: got %v", err)
+	}
+}
+
 func TestQuotaDoesNotChangeTheCallersMap(t *testing.T) {
 	used := map[coord.JobID]int64{"a": 5}
-	if err := NewQuota(DefaultLimits(), used).Free("a", 5); err != nil {
+	if err := NewQuota(DefaultLimits(), 5, used).Free("a", 5); err != nil {
 		t.Fatal(err)
 	}
 	if used["a"] != 5 {
@@ -108,7 +128,7 @@ func TestQuotaDoesNotChangeTheCallersMap(t *testing.T) {
 }
 
 func TestReservationsAtOnceNeverPassTheBound(t *testing.T) {
-	q := NewQuota(Limits{Artifact: 10, Job: 50, Total: 50}, nil)
+	q := NewQuota(Limits{Artifact: 10, Job: 50, Total: 50}, 0, nil)
 	var wg sync.WaitGroup
 	granted := make(chan int64, 100)
 	for range 20 {
@@ -137,7 +157,7 @@ func TestQuotaAgreesWithAModel(t *testing.T) {
 		}
 		var reserved []held
 		used := map[coord.JobID]int64{}
-		q := NewQuota(limits, nil)
+		q := NewQuota(limits, 0, nil)
 		job := rapid.SampledFrom([]coord.JobID{"a", "b", "c"})
 		sums := func(of coord.JobID) (ofJob, total Usage) {
 			for _, h := range reserved {

@@ -62,16 +62,11 @@ func New(dir string, redact func(string) string) (*Store, error) {
 			return nil, err
 		}
 	}
-	// All 256 directories are made here, once, so that no Put has to make and
-	// flush one.
-	for i := range 256 {
-		if err := makeDir(filepath.Join(dir, fmt.Sprintf("%02x", i))); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.sweep(); err != nil {
 		return nil, err
 	}
+	// Also for the folders in it that an earlier owner made and may not have
+	// flushed.
 	if err := syncDir(dir); err != nil {
 		return nil, diskError("flushing the artifact directory", err)
 	}
@@ -183,6 +178,9 @@ func (s *Store) write(ctx context.Context, sha string, data []byte) error {
 func (s *Store) place(temp, sha string) error {
 	s.naming.Lock()
 	defer s.naming.Unlock()
+	if err := s.folder(filepath.Dir(s.path(sha))); err != nil {
+		return err
+	}
 	err := os.Link(temp, s.path(sha))
 	if err == nil {
 		return nil
@@ -203,6 +201,22 @@ func (s *Store) place(temp, sha string) error {
 	}
 	if err := os.Rename(temp, s.path(sha)); err != nil {
 		return diskError("replacing a damaged artifact", err)
+	}
+	return nil
+}
+
+// folder makes one of the 256 folders when it is first needed, and durable
+// before anything is in it: to make them all would be most of the first start.
+func (s *Store) folder(dir string) error {
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(s.dir)
+	}
+	if err != nil {
+		return diskError("making a directory of artifacts", err)
 	}
 	return nil
 }

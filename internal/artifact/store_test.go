@@ -310,7 +310,8 @@ func TestOpenFollowsNoLinkOutOfTheStore(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("outside"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(outside, s.path(digest("outside"))); err != nil {
+	planted := s.path(digest("outside"))
+	if err := errors.Join(os.Mkdir(filepath.Dir(planted), 0o700), os.Symlink(outside, planted)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := read(s, digest("outside")); err == nil {
@@ -351,7 +352,9 @@ func TestVerifyTellsOrphansMissingDamagedAndStrange(t *testing.T) {
 	good, orphan, bad, resized := put(t, s, "good"), put(t, s, "orphan"), put(t, s, "bad"), put(t, s, "resized")
 	damage(t, s, bad.SHA256, "BAD")
 	missing := digest("missing")
-	for _, path := range []string{"strange", "ab/strange"} {
+	// One of the four has a folder.
+	strange := good.SHA256[:2] + "/strange"
+	for _, path := range []string{"strange", strange} {
 		if err := os.WriteFile(filepath.Join(dir, path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +370,7 @@ func TestVerifyTellsOrphansMissingDamagedAndStrange(t *testing.T) {
 		Missing: []string{missing},
 		Damaged: []string{min(bad.SHA256, resized.SHA256), max(bad.SHA256, resized.SHA256)},
 		Orphans: []Ref{orphan},
-		Strange: []string{"ab/strange", "strange"},
+		Strange: []string{strange, "strange"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

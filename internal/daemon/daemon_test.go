@@ -66,7 +66,7 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 		return daemon.Parts{}, err
 	}
 	loop := scheduler.New(scheduler.Options{
-		Journal: g.Journal, Adapters: adapters, Store: store, Quota: artifact.NewQuota(artifact.DefaultLimits(), nil), Redactor: g.Redactor, Host: g.Host,
+		Journal: g.Journal, Adapters: adapters, Store: store, Quota: artifact.NewQuota(artifact.DefaultLimits(), 0, nil), Redactor: g.Redactor, Host: g.Host,
 		Scratch: g.Dir, Logger: g.Logger,
 	})
 	agents := directory.New(g.Journal, directory.Adapters(adapters), directory.Options{Host: g.Host, Scratch: g.Dir, Logger: g.Logger})

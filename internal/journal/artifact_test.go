@@ -9,17 +9,36 @@ import (
 	"signalbox/internal/journal"
 )
 
-func TestArtifactSpaceCountsTheBytesThatEachJobKeeps(t *testing.T) {
+func TestArtifactSpaceCountsAllAndTheJobsThatAreNotSettled(t *testing.T) {
 	j := openMemory(t)
+	want := map[coord.JobID]int64{}
 	err := j.Update(t.Context(), func(tx *journal.Tx) error {
-		for _, a := range []coord.Artifact{
-			{Job: "job_1", SHA256: "a", Size: 3},
-			{Job: "job_1", SHA256: "b", Size: 4},
-			{Job: "job_2", SHA256: "a", Size: 3},
-			{Job: "job_3", Reference: "https://example.org/report"},
+		for _, c := range []struct {
+			state coord.JobState
+			sizes []int64
+			told  int64
+		}{
+			{coord.JobRunning, []int64{3, 4}, 7},
+			{coord.JobAttention, []int64{3}, 3},
+			{coord.JobRunning, []int64{0}, 0}, // a reference takes nothing
+			{coord.JobCompleted, []int64{20, 30}, 0},
+			{coord.JobFailed, []int64{100}, 0},
 		} {
-			if _, err := tx.AddArtifact(a); err != nil {
+			job, err := tx.AddJob(coord.Job{})
+			if err != nil {
 				return err
+			}
+			job.State = c.state
+			if err := tx.PutJob(job, nil); err != nil {
+				return err
+			}
+			for _, n := range c.sizes {
+				if _, err := tx.AddArtifact(coord.Artifact{Job: job.ID, SHA256: "a", Size: n}); err != nil {
+					return err
+				}
+			}
+			if c.told > 0 {
+				want[job.ID] = c.told
 			}
 		}
 		return nil
@@ -27,16 +46,19 @@ func TestArtifactSpaceCountsTheBytesThatEachJobKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var space map[coord.JobID]int64
+	var total int64
+	var open map[coord.JobID]int64
 	err = j.View(t.Context(), func(v *journal.View) (err error) {
-		space, err = v.ArtifactSpace()
+		total, open, err = v.ArtifactSpace()
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A reference takes nothing, so its job is not listed.
-	if diff := cmp.Diff(map[coord.JobID]int64{"job_1": 7, "job_2": 3}, space); diff != "" {
-		t.Errorf("the space of each job (-want +got):\n%s", diff)
+	if total != 160 {
+		t.Errorf("all take %d bytes, want 160", total)
+	}
+	if diff := cmp.Diff(want, open); diff != "" {
+		t.Errorf("the space of each open job (-want +got):\n%s", diff)
 	}
 }

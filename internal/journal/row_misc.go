@@ -23,27 +23,31 @@ func (v *View) AllArtifacts() ([]coord.Artifact, error) {
 	return list[coord.Artifact](v, `SELECT doc FROM artifacts WHERE size > 0 ORDER BY id`)
 }
 
-// ArtifactSpace is what the kept artifacts of each job take, in bytes. A start
-// needs it over the whole history, so no document is read for it.
-func (v *View) ArtifactSpace() (map[coord.JobID]int64, error) {
-	rows, err := v.q.QueryContext(v.ctx, `SELECT job, SUM(size) FROM artifacts GROUP BY job HAVING SUM(size) > 0`)
+// ArtifactSpace is what all kept artifacts take, in bytes, and what those of
+// each job take that is not settled. It is asked at each start, so the history is
+// summed from an index alone.
+func (v *View) ArtifactSpace() (total int64, open map[coord.JobID]int64, err error) {
+	if total, err = scalar[int64](v, `SELECT COALESCE(SUM(size), 0) FROM artifacts`); err != nil {
+		return 0, nil, err
+	}
+	rows, err := v.q.QueryContext(v.ctx, `SELECT job, SUM(size) FROM artifacts WHERE job IN (SELECT id FROM jobs WHERE state IN ('running', 'needs_attention')) GROUP BY job HAVING SUM(size) > 0`)
 	if err != nil {
-		return nil, fmt.Errorf("journal: read: %w", err)
+		return 0, nil, fmt.Errorf("journal: read: %w", err)
 	}
 	defer rows.Close()
-	space := map[coord.JobID]int64{}
+	open = map[coord.JobID]int64{}
 	for rows.Next() {
 		var job coord.JobID
 		var size int64
 		if err := rows.Scan(&job, &size); err != nil {
-			return nil, fmt.Errorf("journal: read: %w", err)
+			return 0, nil, fmt.Errorf("journal: read: %w", err)
 		}
-		space[job] = size
+		open[job] = size
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("journal: read: %w", err)
+		return 0, nil, fmt.Errorf("journal: read: %w", err)
 	}
-	return space, nil
+	return total, open, nil
 }
 
 // AddArtifact stores an artifact's row and gives it its id. The bytes are

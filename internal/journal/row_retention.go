@@ -103,18 +103,15 @@ func (v *View) Stored(sha256 string) (bool, error) {
 // gap, so a reader that comes from before it is told so. It gives how many were
 // removed; the last event always stays, because the next one counts from it.
 func (tx *Tx) PruneEvents(t time.Time, limit int) (int64, error) {
-	// Job by job through the index: the writer must not read all events.
-	first, err := scalar[int64](&tx.View, `SELECT COALESCE(MIN((SELECT MIN(seq) FROM events WHERE events.job = jobs.id)), $1) FROM jobs WHERE kept = 0 AND state <> 'draft'`, tx.head)
-	if err != nil {
-		return 0, err
-	}
-	// Events of no job, and of drafts, go by their own age.
-	young, err := list[coord.Event](&tx.View, `SELECT doc FROM events WHERE seq < $1 ORDER BY seq LIMIT $2`, min(first, tx.head), limit)
+	// Events of no job, and of drafts, go by their own age. No more than the oldest
+	// ones are looked at: the writer must not read all events, nor all jobs.
+	oldest, err := list[coord.Event](&tx.View, `WITH oldest AS (SELECT seq, job, doc FROM events WHERE seq < $1 ORDER BY seq LIMIT $2)
+		SELECT doc FROM oldest WHERE seq < COALESCE((SELECT MIN(seq) FROM oldest JOIN jobs ON jobs.id = oldest.job WHERE kept = 0 AND state <> 'draft'), $1) ORDER BY seq`, tx.head, limit)
 	if err != nil {
 		return 0, err
 	}
 	through := int64(0)
-	for _, e := range young {
+	for _, e := range oldest {
 		if !e.At.Wall.Before(t) {
 			break
 		}

@@ -52,7 +52,7 @@ func newHouse(t *testing.T) *house {
 	if h.store, err = artifact.New(t.TempDir(), same); err != nil {
 		t.Fatal(err)
 	}
-	h.quota = artifact.NewQuota(artifact.DefaultLimits(), nil)
+	h.quota = artifact.NewQuota(artifact.DefaultLimits(), 0, nil)
 	h.results = synthesis.New(h.journal, h.store)
 	h.Retention = &retention.Retention{Journal: h.journal, Results: h.results, Bytes: h.store, Space: h.quota, Logger: slog.New(slog.DiscardHandler)}
 	return h

@@ -99,7 +99,7 @@ func newWorld(t tb, route coord.Route, script func(provider.Work) providertest.S
 		t.Fatal(err)
 	}
 	w := &world{t: t, memory: memory, fake: providertest.NewFake(route, script), secret: redact.New(), tick: clockTick, boot: "boot-1", start: time.Now()}
-	w.quota = artifact.NewQuota(artifact.DefaultLimits(), nil)
+	w.quota = artifact.NewQuota(artifact.DefaultLimits(), 0, nil)
 	return w
 }
 
