@@ -21,13 +21,16 @@ type Agenda struct {
 	Attempts []coord.Attempt
 	// Requests wait for a decision, or for their answer's delivery.
 	Requests []coord.Request
-	Leases   []Lease
-	Paused   bool
+	// ChangeSets wait for a decision, or have not landed yet.
+	ChangeSets []coord.ChangeSet
+	Leases     []Lease
+	Paused     bool
 
 	jobs     decoded[coord.Job]
 	tasks    decoded[coord.Task]
 	attempts decoded[coord.Attempt]
 	requests decoded[coord.Request]
+	changes  decoded[coord.ChangeSet]
 	leases   decoded[Lease]
 }
 
@@ -54,6 +57,9 @@ func (a *Agenda) Read(v *View) (err error) {
 		return err
 	}
 	if a.Requests, err = a.requests.list(v, pendingRequests); err != nil {
+		return err
+	}
+	if a.ChangeSets, err = a.changes.list(v, pendingChangeSets); err != nil {
 		return err
 	}
 	a.Leases, err = a.leases.list(v, allLeases)

@@ -37,7 +37,7 @@ func (tx *Tx) Append(e coord.Event) int64 {
 // told reports whether events of a kind only tell what an agent says or does:
 // nothing is decided by them, and they may be many.
 func told(k coord.EventKind) bool {
-	return k == coord.AttemptText || k == coord.AttemptActed || k == coord.AttemptLate
+	return k == coord.AttemptText || k == coord.AttemptActed || k == coord.AttemptCalled || k == coord.AttemptLate
 }
 
 // optional is nil for an empty id, so that the partial indexes stay small.

@@ -124,7 +124,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 	})
 	t.Run("a newer schema without a backup", func(t *testing.T) {
 		dir := newer(t)
-		wantOpenError(t, dir, coord.Unsupported, "version 99", "up to 1", "newer version of Signalbox")
+		wantOpenError(t, dir, coord.Unsupported, "version 99", "versions up to ", "newer version of Signalbox")
 	})
 	t.Run("a newer schema with a backup", func(t *testing.T) {
 		dir := newer(t)

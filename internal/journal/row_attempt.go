@@ -160,6 +160,9 @@ func (tx *Tx) settle(a coord.Attempt, by *coord.Actor) error {
 		if err := tx.loseRequests(a, "the attempt is "+string(a.State)); err != nil {
 			return err
 		}
+		if err := tx.seal(a); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !a.HoldsLeases():

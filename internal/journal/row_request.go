@@ -87,7 +87,7 @@ func (tx *Tx) PutRequest(r coord.Request, by *coord.Actor) error {
 	if err != nil {
 		return err
 	}
-	pending := r.Decision == coord.DecisionOpen || r.Undelivered() || r.Delivery == coord.DeliveryDelivering
+	pending := r.Decision == coord.DecisionOpen || r.Undone() || r.Effect == coord.EffectApplying || r.Undelivered() || r.Delivery == coord.DeliveryDelivering
 	if err := tx.put(`UPDATE requests SET decision = $2, pending = $3, doc = $4 WHERE id = $1`, r.ID, r.Decision, flag(pending), doc); err != nil {
 		return err
 	}
