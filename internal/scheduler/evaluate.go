@@ -15,9 +15,9 @@ type state struct {
 	jobs     []coord.Job // open, by number
 	tasks    map[coord.JobID][]coord.Task
 	attempts []coord.Attempt // live, or unknown and unresolved
-	requests []coord.Request // open, or with an answer to deliver
+	requests []coord.Request // open, or with an effect or a delivery that is not over
 	owned    map[coord.AttemptID]ownership
-	busy     map[coord.RequestID]bool // answers being delivered now
+	busy     map[coord.RequestID]bool // being delivered or carried out now
 	// unproven are attempts whose session could not be ended: something of them
 	// may run until the next start ends it.
 	unproven map[coord.AttemptID]bool
@@ -76,6 +76,10 @@ type (
 	dismiss struct{ attempt coord.AttemptID }
 	// deliver brings an answer to the provider.
 	deliver struct{ request coord.Request }
+	// perform carries out what was approved.
+	perform struct{ request coord.Request }
+	// examine finds out how far an effect got that an earlier process began.
+	examine struct{ request coord.Request }
 )
 
 type action interface{ act() }
@@ -90,6 +94,8 @@ func (stop) act()       {}
 func (giveUp) act()     {}
 func (dismiss) act()    {}
 func (deliver) act()    {}
+func (perform) act()    {}
+func (examine) act()    {}
 
 // forever is longer than any wait; evaluate gives it when only a change of the
 // journal can make a difference.
@@ -114,9 +120,7 @@ func evaluate(s state, now coord.Moment) ([]action, time.Duration) {
 		}
 	}
 	for _, r := range s.requests {
-		if r.Undelivered() && e.live[r.Attempt] && s.owned[r.Attempt].phase == following && !s.busy[r.ID] {
-			e.do(deliver{r})
-		}
+		e.request(r)
 	}
 	free := e.free()
 	for _, j := range s.jobs {
@@ -194,6 +198,20 @@ func (e *evaluation) attempt(a coord.Attempt) {
 		} else {
 			e.in(left)
 		}
+	}
+}
+
+func (e *evaluation) request(r coord.Request) {
+	heard := e.live[r.Attempt] && e.owned[r.Attempt].phase == following
+	switch {
+	case e.busy[r.ID]:
+	case r.Effect == coord.EffectApplying:
+		// Nobody of this process carries it out.
+		e.do(examine{r})
+	case heard && r.Undone():
+		e.do(perform{r})
+	case heard && r.Undelivered():
+		e.do(deliver{r})
 	}
 }
 
