@@ -73,6 +73,10 @@ const (
 	MaxTestOutput = 64 << 10
 	// MaxTestReport bounds a runner's own report, a few hundred bytes a test.
 	MaxTestReport = 1 << 20
+	// MaxTestRuns bounds how many runs one plan can grant without asking;
+	// DefaultTestRuns is what naming tests grants.
+	MaxTestRuns     = 100
+	DefaultTestRuns = 20
 	// TestTimeout bounds a run of tests, TestCaseTimeout one test where the
 	// runner has such a bound. The operator waits for them.
 	TestTimeout     = 2 * time.Minute

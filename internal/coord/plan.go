@@ -30,15 +30,20 @@ type Limits struct {
 // PlanTask is one task of a plan.
 type PlanTask struct {
 	// Key names the task in its plan; "task-N" when empty.
-	Key         string      `json:"key,omitempty" toml:"key"`
-	Title       string      `json:"title,omitempty" toml:"title"`
-	Agent       AgentID     `json:"agent" toml:"agent"`
-	Operations  []Operation `json:"operations,omitempty" toml:"operations" doc:"research (the default), read, write, test"`
-	Workspace   string      `json:"workspace,omitempty" toml:"workspace" doc:"Absolute path of the folder that the agent starts in"`
-	Writes      WriteMode   `json:"writes,omitempty" toml:"writes" doc:"staged (the default) or each"`
-	Tests       []string    `json:"tests,omitempty" toml:"tests"`
-	Instruction string      `json:"instruction" toml:"instruction"`
-	Needs       []string    `json:"needs,omitempty" toml:"needs" doc:"Keys of the tasks whose results this one gets"`
+	Key        string      `json:"key,omitempty" toml:"key"`
+	Title      string      `json:"title,omitempty" toml:"title"`
+	Agent      AgentID     `json:"agent" toml:"agent"`
+	Operations []Operation `json:"operations,omitempty" toml:"operations" doc:"research (the default), read, write, test"`
+	Workspace  string      `json:"workspace,omitempty" toml:"workspace" doc:"Absolute path of the folder that the agent starts in"`
+	Writes     WriteMode   `json:"writes,omitempty" toml:"writes" doc:"staged (the default) or each"`
+	// Tests are files of tests that the agent may run without asking, at most
+	// TestRuns times; it asks for other runs one by one.
+	Tests    []string `json:"tests,omitempty" toml:"tests" doc:"Files of tests that the agent may run without asking"`
+	TestRuns int      `json:"test_runs,omitempty" toml:"test_runs" minimum:"0" maximum:"100" doc:"How often it may run them; 20 when tests are named"`
+	// Base is the change set that the work starts from.
+	Base        string   `json:"base,omitempty" toml:"base" maxLength:"100" doc:"A change set (c7) of the same workspace that the work starts from"`
+	Instruction string   `json:"instruction" toml:"instruction"`
+	Needs       []string `json:"needs,omitempty" toml:"needs" doc:"Keys of the tasks whose results this one gets"`
 	// Inputs are results of an earlier job, quoted to the agent as data; only
 	// Retry and Continue fill them.
 	Inputs []Input `json:"inputs,omitempty" toml:"-"`
@@ -107,6 +112,9 @@ func (p Plan) Completed() Plan {
 		}
 		if t.Writes == "" && slices.Contains(t.Operations, Write) {
 			t.Writes = Staged
+		}
+		if t.TestRuns == 0 && len(t.Tests) > 0 {
+			t.TestRuns = DefaultTestRuns
 		}
 	}
 	if p.Title == "" && len(p.Tasks) > 0 {
@@ -226,8 +234,22 @@ func (t PlanTask) validate(at string) []Field {
 	if len(t.Tests) > 0 && !slices.Contains(t.Operations, Test) {
 		add("/tests", "only with the operation test")
 	}
-	if len(t.Tests) > MaxOptions {
-		add("/tests", "%d files; at most %d", len(t.Tests), MaxOptions)
+	if len(t.Tests) > MaxTestFiles {
+		add("/tests", "%d files; at most %d", len(t.Tests), MaxTestFiles)
+	}
+	if t.TestRuns < 0 || t.TestRuns > MaxTestRuns {
+		add("/test_runs", "at most %d", MaxTestRuns)
+	} else if t.TestRuns > 0 && len(t.Tests) == 0 {
+		add("/test_runs", "only with tests, which it counts the runs of")
+	}
+	if t.Base != "" {
+		if _, err := ParseChangeSetRef(t.Base); err != nil {
+			add("/base", "not a change set: write its number (c7) or its id (cs_…)")
+		} else if !slices.Contains(t.Operations, Write) && !slices.Contains(t.Operations, Read) && !slices.Contains(t.Operations, Test) {
+			add("/base", "only with read, write or test")
+		} else if t.Writes == Each {
+			add("/base", "not with writes each, which change the files themselves: land the change set first")
+		}
 	}
 	if len(t.Needs) > MaxNeeds {
 		add("/needs", "%d needs; at most %d", len(t.Needs), MaxNeeds)
@@ -329,6 +351,14 @@ type FrozenTask struct {
 	Host     string             `json:"host"`
 	Identity Identity           `json:"identity"`
 	Space    *WorkspaceIdentity `json:"workspace,omitempty"`
+	// Base is the change set that the plan names, with the digest it had.
+	Base *FrozenBase `json:"base,omitempty"`
+}
+
+// FrozenBase is a change set as it was at freeze.
+type FrozenBase struct {
+	ChangeSet ChangeSetID `json:"change_set"`
+	Digest    string      `json:"digest"`
 }
 
 // WorkspaceIdentity tells one folder from another that took its place.

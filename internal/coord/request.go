@@ -25,8 +25,10 @@ type Request struct {
 	Content RequestContent `json:"content"`
 	// Options are the agent's own, unchanged and in its order.
 	Options []Option `json:"options,omitempty"`
-	// Test is what a request of kind test would run.
-	Test *TestRun `json:"test,omitempty"`
+	// Change is what a request of kind write would do, Test what one of kind
+	// test would run.
+	Change *FileChange `json:"change,omitempty"`
+	Test   *TestRun    `json:"test,omitempty"`
 	// Digest is the SHA-256, in hex, over all that is asked: a decision carries
 	// the one that was displayed.
 	Digest    string        `json:"digest"`
@@ -43,6 +45,8 @@ type Request struct {
 // Done records an effect: what is needed to find out after a crash how far it
 // got, and then how it came out.
 type Done struct {
+	// Steps of a write, committed before the first one is taken.
+	Steps []LandingStep `json:"steps,omitempty"`
 	// Report of a run of tests.
 	Report *TestReport `json:"report,omitempty"`
 	// Note is one sentence about how it came out.
