@@ -12,6 +12,8 @@ import (
 	"signalbox/internal/demo"
 	"signalbox/internal/modelagent"
 	"signalbox/internal/process"
+	"signalbox/internal/toolwire"
+	"signalbox/internal/workspacemcp"
 )
 
 func main() {
@@ -21,7 +23,7 @@ func main() {
 }
 
 func run() int {
-	// These two are started for each piece of work, so they do not wait for the
+	// These are started for each piece of work, so they do not wait for the
 	// command line to be built.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,6 +31,8 @@ func run() int {
 			return modelagent.Main(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 		case "demo-agent":
 			return demo.Agent(context.Background(), os.Stdin, os.Stdout)
+		case toolwire.Command:
+			return workspacemcp.Main(context.Background(), version(), os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 		}
 	}
 	ctx, stop := cli.Interruptible(context.Background())

@@ -50,8 +50,16 @@ func build(declared []directory.Declared) daemon.Build {
 		if err != nil {
 			return none, err
 		}
+		// Agents start the program by its path: what /proc calls self is another
+		// program there.
+		program, err := os.Executable()
+		if err != nil {
+			return none, err
+		}
 		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
-		route := acp.New(starter, acp.Options{Logger: g.Logger, Secret: g.Redactor.Add, Version: version()})
+		route := acp.New(starter, acp.Options{
+			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
+		})
 		adapters := map[coord.Route]provider.Adapter{route.Route(): route}
 
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets()})

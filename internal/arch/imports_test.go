@@ -38,7 +38,7 @@ const (
 // such as journal/ownerlock, is of the same level.
 var levels = map[string]int{
 	"coord": vocabulary, "redact": vocabulary, "sse": vocabulary, "jsonl": vocabulary, "jsonwalk": vocabulary,
-	"clock": vocabulary, "fault": vocabulary,
+	"clock": vocabulary, "fault": vocabulary, "toolwire": vocabulary,
 
 	"journal": tool, "artifact": tool, "process": tool, "provider": tool,
 	"netguard": tool, "workspace": tool, "sandbox": tool, "testrun": tool,
@@ -47,15 +47,20 @@ var levels = map[string]int{
 
 	"api": door, "daemon": door, "client": door, "cli": door, "mcpserver": door,
 	"modelagent": door, "modelserver": door, "demo": door, "screen": door, "credential": door,
+	"workspacemcp": door,
 }
 
 // alone are the packages that the tools and the build live in: they import
 // nothing of ours, and nothing of ours imports them.
 var alone = []string{"arch", "tools"}
 
+// children are the doors that run as processes of agents, or stand in for what
+// agents talk to.
+var children = []string{"modelagent", "modelserver", "workspacemcp"}
+
 // siblings are the arrows within a level that have a reason.
 var siblings = map[string][]string{
-	"redact": {"coord"}, "sse": {"coord"}, "jsonl": {"coord"}, "clock": {"coord"}, "fault": {"coord"},
+	"redact": {"coord"}, "sse": {"coord"}, "jsonl": {"coord"}, "clock": {"coord"}, "fault": {"coord"}, "toolwire": {"coord"},
 	// An adapter drives a process or a connection through the port.
 	"provider/acp": {"provider", "process"}, "provider/codex": {"provider", "process"},
 	"provider/tincan": {"provider", "process"}, "provider/a2a": {"provider", "netguard"},
@@ -106,8 +111,8 @@ func forbidden(from, to string) string {
 		return ""
 	case fromLevel < toLevel:
 		return "arrows point down: doors use stages, stages use tools, tools use the vocabulary; let the upper one pass what the lower one needs, or declare a small interface below"
-	case fromLevel > toLevel && (top(fromName) == "modelagent" || top(fromName) == "modelserver") && toLevel != vocabulary:
-		return "the model agent is a child process that holds a model key; it must not carry the journal, a stage or an adapter"
+	case fromLevel > toLevel && slices.Contains(children, top(fromName)) && toLevel != vocabulary:
+		return "it runs below an agent, or holds a model key or a token; it must not carry the journal, a stage or an adapter"
 	case fromLevel > toLevel:
 		return ""
 	}

@@ -37,6 +37,11 @@ type Options struct {
 	Secret func(name, value string)
 	// Version is told to agents as the client's.
 	Version string
+	// Program is the absolute path of this program, which agents start for the
+	// tools of Signalbox, and Sockets the private folder for their sockets; it
+	// is made when it is not there. Without them no tools can be offered.
+	Program string
+	Sockets string
 }
 
 // Adapter carries out the ACP route.
@@ -177,10 +182,15 @@ func (a *Adapter) initialize(ctx context.Context, c *conn) (initializeResult, er
 	return r, nil
 }
 
-// open makes a session and sets its mode.
-func (a *Adapter) open(ctx context.Context, c *conn, dir string, config coord.AgentConfig) (newResult, error) {
+// open makes a session and sets its mode. The agent starts the servers, which
+// may be none but not nil.
+func (a *Adapter) open(ctx context.Context, c *conn, dir string, config coord.AgentConfig, servers []mcpServer) (newResult, error) {
 	var r newResult
-	if err := c.call(ctx, methodNew, newParams{Meta: sessionMeta(config.Preset), Cwd: dir, MCPServers: []any{}}, &r); err != nil {
+	err := c.call(ctx, methodNew, newParams{Meta: sessionMeta(config.Preset), Cwd: dir, MCPServers: servers}, &r)
+	if rpc, ok := errors.AsType[*rpcError](err); ok && rpc.Code == codeInvalidParams && len(servers) > 0 {
+		return r, &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused a session with the tools of Signalbox; it takes no tool servers, so it can do research only."}
+	}
+	if err != nil {
 		return r, err
 	}
 	if r.SessionID == "" || len(r.SessionID) > maxSessionID {
@@ -272,7 +282,11 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coo
 	if err != nil {
 		return coord.Handle{}, unsent(ctx, methodInitialize, err)
 	}
-	opened, err := a.open(ctx, c, w.Dir, w.Config)
+	servers, err := a.offer(s, w.Tools)
+	if err != nil {
+		return coord.Handle{}, err
+	}
+	opened, err := a.open(ctx, c, w.Dir, w.Config, servers)
 	if err != nil {
 		return coord.Handle{}, unsent(ctx, methodNew, err)
 	}

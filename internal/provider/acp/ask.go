@@ -8,6 +8,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/acp/bridge"
 )
 
 const (
@@ -19,9 +20,11 @@ const (
 	maxAsked = 2000
 )
 
-// pending is one permission request of the agent.
+// pending is one permission request of the agent, or one call of a tool.
 type pending struct {
 	id json.RawMessage
+	// caller is set for a call.
+	caller *bridge.Caller
 	// done is closed when the outcome is known.
 	done    chan struct{}
 	outcome provider.Delivery
@@ -167,12 +170,21 @@ func (s *session) claim(id string) *pending {
 	if p == nil || p.taken {
 		return nil
 	}
-	p.taken = true
-	s.open--
+	s.take(p)
 	return p
 }
 
-// Respond writes the answer to a permission request.
+// take makes the caller, who holds the mutex, the one that answers.
+func (s *session) take(p *pending) {
+	p.taken = true
+	if p.caller != nil {
+		s.calls--
+	} else {
+		s.open--
+	}
+}
+
+// Respond writes the answer to a permission request, or the result of a call.
 func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Delivery, error) {
 	p := s.claim(a.Request)
 	if p == nil {
@@ -195,6 +207,9 @@ func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Deli
 }
 
 func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (provider.Delivery, error) {
+	if p.caller != nil {
+		return s.result(ctx, p, a)
+	}
 	option := a.Option
 	if a.Decision != coord.DecisionApproved && a.Decision != coord.DecisionDenied {
 		option = ""

@@ -77,7 +77,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 	in.Identity.Version = clip(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "initialize", Has: true, Evidence: coord.Measured, Detail: "protocol version 1"})
 	in.Capabilities = append(in.Capabilities, declared(r)...)
-	opened, err := a.open(ctx, c, t.Scratch, t.Config)
+	opened, err := a.open(ctx, c, t.Scratch, t.Config, []mcpServer{})
 	var rpc *rpcError
 	switch {
 	case err == nil:

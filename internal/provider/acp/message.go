@@ -194,10 +194,24 @@ type authMethod struct {
 
 // newParams are those of session/new and, with a session id, session/load.
 type newParams struct {
-	Meta       any    `json:"_meta,omitempty"`
-	SessionID  string `json:"sessionId,omitempty"`
-	Cwd        string `json:"cwd"`
-	MCPServers []any  `json:"mcpServers"`
+	Meta       any         `json:"_meta,omitempty"`
+	SessionID  string      `json:"sessionId,omitempty"`
+	Cwd        string      `json:"cwd"`
+	MCPServers []mcpServer `json:"mcpServers"`
+}
+
+// mcpServer is a tool server that the agent starts and talks to on its standard
+// streams, which every agent must support.
+type mcpServer struct {
+	Name    string        `json:"name"`
+	Command string        `json:"command"`
+	Args    []string      `json:"args"`
+	Env     []envVariable `json:"env"`
+}
+
+type envVariable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 type newResult struct {

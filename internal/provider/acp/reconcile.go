@@ -100,7 +100,7 @@ func (a *Adapter) load(ctx context.Context, c *conn, w provider.Work, d sessionH
 	if !r.Capabilities.LoadSession {
 		return &fault{provider.CauseProtocol, "The agent does not load sessions any more."}
 	}
-	return c.call(ctx, methodLoad, newParams{Meta: sessionMeta(w.Config.Preset), SessionID: d.SessionID, Cwd: d.Dir, MCPServers: []any{}}, nil)
+	return c.call(ctx, methodLoad, newParams{Meta: sessionMeta(w.Config.Preset), SessionID: d.SessionID, Cwd: d.Dir, MCPServers: []mcpServer{}}, nil)
 }
 
 // verdict puts what was seen in sentences.

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/acp/bridge"
 )
 
 // maxTools bounds the tool calls whose description is remembered for a later
@@ -43,8 +44,12 @@ type session struct {
 	asked     map[string]*pending
 	open      int
 	refusals  int
-	tools     map[string]toolCall
-	toolOrder []string
+	tools     *bridge.Server // nil while none are offered
+	calls     int            // that are open
+	called    int            // that ever were
+	toolsOver bool
+	known     map[string]toolCall
+	knownSeen []string
 	closed    bool
 	cancel    sync.Once
 	cancelOut provider.CancelOutcome
@@ -52,7 +57,7 @@ type session struct {
 }
 
 func newSession(clock coord.Clock, logger *slog.Logger, prompt string) *session {
-	return &session{q: newQueue(), clock: clock, logger: logger, prompt: prompt, written: make(chan struct{}), asked: map[string]*pending{}, tools: map[string]toolCall{}}
+	return &session{q: newQueue(), clock: clock, logger: logger, prompt: prompt, written: make(chan struct{}), asked: map[string]*pending{}, known: map[string]toolCall{}}
 }
 
 // Handle names the agent's session.
@@ -101,6 +106,7 @@ func (s *session) finish(e envelope) {
 	if result != nil {
 		s.spend(result.usage(s.usage))
 	}
+	s.tellUnreached(s.endTools())
 	s.q.finish(provider.Event{Kind: provider.EventEnd, End: end})
 }
 
@@ -216,20 +222,20 @@ func (s *session) remember(t toolCall) toolCall {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.tools[t.ID]
-	whole := known.merge(t)
+	before, ok := s.known[t.ID]
+	whole := before.merge(t)
 	if !ok {
-		if len(s.toolOrder) == maxTools {
-			delete(s.tools, s.toolOrder[0])
-			s.toolOrder = s.toolOrder[1:]
+		if len(s.knownSeen) == maxTools {
+			delete(s.known, s.knownSeen[0])
+			s.knownSeen = s.knownSeen[1:]
 		}
-		s.toolOrder = append(s.toolOrder, t.ID)
+		s.knownSeen = append(s.knownSeen, t.ID)
 	}
 	kept := whole
 	if len(kept.RawInput)+len(kept.Content)+len(kept.Locations) > toolBytes {
 		kept.RawInput, kept.Content, kept.Locations, kept.long = nil, nil, nil, true
 	}
-	s.tools[t.ID] = kept
+	s.known[t.ID] = kept
 	return whole
 }
 
@@ -243,13 +249,17 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 	s.mu.Lock()
 	s.cancelled = true
 	sent, ended := s.sent, s.ended
-	var open []*pending
+	var open, calls []*pending
 	for _, p := range s.asked {
-		if !p.taken {
-			p.taken = true
-			s.open--
+		switch {
+		case p.taken:
+			continue
+		case p.caller != nil:
+			calls = append(calls, p)
+		default:
 			open = append(open, p)
 		}
+		s.take(p)
 	}
 	s.mu.Unlock()
 	if !sent || ended {
@@ -268,6 +278,11 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 		}
 		p.settle(provider.Undeliverable)
 	}
+	for _, p := range calls {
+		// A caller who cannot be told is gone, which says nothing of the agent.
+		_, _ = p.caller.Answer(ctx, cancelledCall, true)
+		p.settle(provider.Undeliverable)
+	}
 	if err != nil {
 		s.c.broken(err)
 		return provider.CancelUnknown, err
@@ -280,6 +295,7 @@ func (s *session) gone(l provider.Lost) {
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
+	s.endTools()
 	if closed && l.Cause == provider.CauseGone {
 		l.Cause = provider.CauseShutdown
 	}
@@ -295,6 +311,11 @@ func (s *session) Close(ctx context.Context) (coord.ActivityState, error) {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	tools := s.endTools()
 	s.q.unblock()
-	return s.c.close(ctx)
+	activity, err := s.c.close(ctx)
+	if tools != nil {
+		tools.Wait()
+	}
+	return activity, err
 }

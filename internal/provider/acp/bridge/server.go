@@ -78,6 +78,7 @@ type Server struct {
 	last      int
 	reached   bool
 	closed    bool
+	done      chan struct{} // closed with closed
 	all       sync.WaitGroup
 }
 
@@ -96,7 +97,7 @@ func New(dir string, tools []toolwire.Tool, handler Handler, o Options) (*Server
 	}
 	var token [32]byte
 	_, _ = rand.Read(token[:]) // never fails, see crypto/rand
-	s := &Server{tools: tools, handler: handler, o: o, socket: socket, token: hex.EncodeToString(token[:]), callers: map[*conn]bool{}}
+	s := &Server{tools: tools, handler: handler, o: o, socket: socket, token: hex.EncodeToString(token[:]), callers: map[*conn]bool{}, done: make(chan struct{})}
 	s.digest = sha256.Sum256([]byte(s.token))
 	s.all.Go(s.accept)
 	return s, nil
@@ -124,6 +125,7 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
+	close(s.done)
 	open := slices.Clone(s.strangers)
 	for c := range s.callers {
 		open = append(open, c)
@@ -148,10 +150,12 @@ func (s *Server) accept() {
 		case err != nil:
 			// Out of descriptors: others may give some back.
 			s.handler.Ignored("tool_accept")
-			if !s.pause(50 * time.Millisecond) {
+			select {
+			case <-s.done:
 				return
+			case <-time.After(50 * time.Millisecond):
+				continue
 			}
-			continue
 		}
 		c, oldest := s.admit(raw)
 		if oldest != nil {
@@ -164,14 +168,6 @@ func (s *Server) accept() {
 		}
 		s.all.Go(c.serve)
 	}
-}
-
-// pause waits; false when the server was closed meanwhile.
-func (s *Server) pause(d time.Duration) bool {
-	time.Sleep(d)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.closed
 }
 
 // admit makes a stranger of a connection, and gives the one that has to go for
