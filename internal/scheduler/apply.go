@@ -67,10 +67,17 @@ func (s *Scheduler) with(id coord.AttemptID, fn func(*owner) bool) bool {
 	return o != nil && fn(o)
 }
 
-// admit gives a task its next attempt and an owner for it.
+// admit gives a task its next attempt and an owner for it. The owner begins to
+// prepare while the admission is still on its way to the disk: a process takes
+// longer to start than that, and no program runs before its ledger entry, which
+// needs the attempt, is durable.
 func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
-	var a coord.Attempt
+	var o *owner
 	did, err := s.commit(ctx, func(tx *journal.Tx) error {
+		if o != nil {
+			o.leave(errOver) // what this function did before was undone
+			o = nil
+		}
 		now, err := tx.Task(coord.TaskRef{ID: t.ID})
 		if err != nil {
 			return err
@@ -79,11 +86,16 @@ func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 		if err != nil {
 			return err
 		}
-		a, err = tx.AddAttempt(now, frozen.Config.Route, s.Host)
-		return err
+		a, err := tx.AddAttempt(now, frozen.Config.Route, s.Host)
+		if err != nil {
+			return err
+		}
+		w, err := s.orderOf(&tx.View, a)
+		o = s.own(ctx, a, func(o *owner) { o.run(w, err) })
+		return nil
 	})
-	if did {
-		s.own(ctx, a, (*owner).run)
+	if !did && o != nil {
+		o.leave(errOver)
 	}
 	return did, err
 }
@@ -103,7 +115,7 @@ func (s *Scheduler) reattach(ctx context.Context, a coord.Attempt) (bool, error)
 }
 
 // own starts the goroutine that follows an attempt.
-func (s *Scheduler) own(ctx context.Context, a coord.Attempt, run func(*owner)) {
+func (s *Scheduler) own(ctx context.Context, a coord.Attempt, run func(*owner)) *owner {
 	o := newOwner(ctx, s, a)
 	s.mu.Lock()
 	s.owners[a.ID] = o
@@ -118,6 +130,7 @@ func (s *Scheduler) own(ctx context.Context, a coord.Attempt, run func(*owner)) 
 		}()
 		run(o)
 	})
+	return o
 }
 
 // loseOrphan settles an attempt whose owner is gone. What was only prepared was
@@ -170,7 +183,7 @@ func frozenTask(v *journal.View, t coord.Task) (coord.PlanTask, coord.FrozenTask
 // what it says. It never sends work.
 func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coord.Actor) (coord.Attempt, error) {
 	var a coord.Attempt
-	var w provider.Work
+	var w order
 	err := s.Journal.View(ctx, func(v *journal.View) (err error) {
 		if a, err = v.Attempt(ref); err != nil {
 			return err
@@ -178,9 +191,12 @@ func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coor
 		if a.State != coord.AttemptUnknown || a.Resolution != nil || a.Handle == nil {
 			return coord.Errorf(coord.Conflict, "attempt %s is %s: only an unresolved unknown outcome is reconciled", a.ID, a.State)
 		}
-		w, err = s.workOf(v, a)
+		w, err = s.orderOf(v, a)
 		return err
 	})
+	if err == nil {
+		err = w.check()
+	}
 	if err != nil {
 		return a, shown(err)
 	}
@@ -194,7 +210,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coor
 	}
 	defer clean()
 	w.Dir = dir
-	verdict, err := adapter.Reconcile(ctx, w, *a.Handle, a.Receipt)
+	verdict, err := adapter.Reconcile(ctx, w.Work, *a.Handle, a.Receipt)
 	if err != nil {
 		return a, shown(err)
 	}

@@ -63,9 +63,9 @@ func (o *owner) leave(cause error) bool {
 	return true
 }
 
-// run makes the attempt from preparation to its end.
-func (o *owner) run() {
-	session, dir := o.prepare()
+// run makes the attempt from preparation to its end. err is why there is no order.
+func (o *owner) run(w order, err error) {
+	session, dir := o.prepare(w, err)
 	defer dir()
 	if session == nil {
 		return
@@ -78,18 +78,21 @@ func (o *owner) run() {
 
 // resume follows an attempt that an earlier process sent.
 func (o *owner) resume() {
-	var w provider.Work
+	var w order
 	var a coord.Attempt
 	err := o.s.Journal.View(o.ctx, func(v *journal.View) (err error) {
 		if a, err = v.Attempt(coord.AttemptRef{ID: o.id}); err != nil {
 			return err
 		}
-		w, err = o.s.workOf(v, a)
+		w, err = o.s.orderOf(v, a)
 		return err
 	})
 	if err == nil {
+		err = w.check()
+	}
+	if err == nil {
 		var session provider.Session
-		if session, err = o.s.Adapters[a.Route].Reattach(o.ctx, w, *a.Handle, a.Receipt); err == nil {
+		if session, err = o.s.Adapters[a.Route].Reattach(o.ctx, w.Work, *a.Handle, a.Receipt); err == nil {
 			o.begin(session)
 			o.follow(session)
 			o.close(session)
@@ -123,24 +126,18 @@ func (o *owner) commit(fn func(tx *journal.Tx) error) bool {
 
 // prepare gives a session that is ready to send, or nil when the attempt ended
 // before; and what frees its folder.
-func (o *owner) prepare() (provider.Session, func()) {
-	var w provider.Work
-	var a coord.Attempt
+func (o *owner) prepare(w order, err error) (provider.Session, func()) {
 	nothing := func() {}
-	err := o.s.Journal.View(o.ctx, func(v *journal.View) (err error) {
-		if a, err = v.Attempt(coord.AttemptRef{ID: o.id}); err != nil {
-			return err
-		}
-		w, err = o.s.workOf(v, a)
-		return err
-	})
+	if err == nil {
+		err = w.check()
+	}
 	if err != nil {
 		o.unsent(err)
 		return nil, nothing
 	}
-	adapter, ok := o.s.Adapters[a.Route]
+	adapter, ok := o.s.Adapters[w.Config.Route]
 	if !ok {
-		o.unsent(&provider.Unsent{Cause: provider.CauseConfig, Message: "the route " + string(a.Route) + " is not carried out by this version"})
+		o.unsent(&provider.Unsent{Cause: provider.CauseConfig, Message: "the route " + string(w.Config.Route) + " is not carried out by this version"})
 		return nil, nothing
 	}
 	dir, clean, err := o.s.folder(w.Dir, string(o.id))
@@ -150,7 +147,7 @@ func (o *owner) prepare() (provider.Session, func()) {
 	}
 	w.Dir = dir
 	fault.Point("attempt.prepare.before")
-	session, err := adapter.Prepare(o.ctx, w)
+	session, err := adapter.Prepare(o.ctx, w.Work)
 	if err != nil {
 		o.unsent(err)
 		return nil, clean
@@ -160,7 +157,7 @@ func (o *owner) prepare() (provider.Session, func()) {
 	var now coord.Attempt
 	intended := o.commit(func(tx *journal.Tx) (err error) {
 		change := coord.Change{On: coord.AttemptIntend, Handle: &handle, Prompt: digest(w.Prompt)}
-		if err := withinLimits(tx, a.Job); err != nil {
+		if err := withinLimits(tx, o.job); err != nil {
 			change = unsentChange(err)
 		}
 		now, err = tx.MoveAttempt(o.id, change)
@@ -369,28 +366,36 @@ func withinLimits(tx *journal.Tx, id coord.JobID) error {
 	return nil
 }
 
-// workOf gives the work of an attempt with the text exactly as it is to be
-// sent; its folder is the workspace, or "" for one to be made.
-func (s *Scheduler) workOf(v *journal.View, a coord.Attempt) (provider.Work, error) {
+// order is the work of an attempt with the text exactly as it is to be sent; its
+// folder is the workspace, or "" for one to be made.
+type order struct {
+	provider.Work
+	space *coord.WorkspaceIdentity // as approved
+}
+
+func (s *Scheduler) orderOf(v *journal.View, a coord.Attempt) (order, error) {
 	t, err := v.Task(coord.TaskRef{ID: a.Task})
 	if err != nil {
-		return provider.Work{}, err
+		return order{}, err
 	}
 	planned, frozen, err := frozenTask(v, t)
 	if err != nil {
-		return provider.Work{}, err
+		return order{}, err
 	}
 	sources, err := sources(v, t, planned)
 	if err != nil {
-		return provider.Work{}, err
+		return order{}, err
 	}
-	if frozen.Space != nil {
-		if err := sameSpace(*frozen.Space); err != nil {
-			return provider.Work{}, err
-		}
+	return order{space: frozen.Space, Work: provider.Work{Attempt: a.ID, Agent: a.Agent, Revision: frozen.Revision, Config: frozen.Config,
+		Identity: frozen.Identity, Dir: planned.Workspace, Prompt: compose(planned.Instruction, sources)}}, nil
+}
+
+// check looks whether the workspace is the one that was approved.
+func (w order) check() error {
+	if w.space == nil {
+		return nil
 	}
-	return provider.Work{Attempt: a.ID, Agent: a.Agent, Revision: frozen.Revision, Config: frozen.Config,
-		Identity: frozen.Identity, Dir: planned.Workspace, Prompt: compose(planned.Instruction, sources)}, nil
+	return sameSpace(*w.space)
 }
 
 // sameSpace is an Unsent error when another folder took the workspace's place.
