@@ -13,7 +13,7 @@ import (
 
 // Keyed is the part of a mutation's input that makes it happen once.
 type Keyed struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200" doc:"Any text; the same key with the same request gives the first answer" json:"-"`
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200" doc:"Any text; for seven days the same key with the same request gives the first answer" json:"-"`
 }
 
 func (k *Keyed) key() string { return k.IdempotencyKey }

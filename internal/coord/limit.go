@@ -135,6 +135,10 @@ const (
 	KeepDetail = 90 * 24 * time.Hour
 	// KeepSummary is how long the result of an ended job is kept.
 	KeepSummary = 365 * 24 * time.Hour
+	// KeepAnswer is how long the answer to a request with an idempotency key is
+	// given again: a client that lost it asks within minutes, and a queue that
+	// stood still over a long weekend within days.
+	KeepAnswer = 7 * 24 * time.Hour
 
 	// MinFreeSpace is the free disk space below which nothing is dispatched.
 	MinFreeSpace = 256 << 20

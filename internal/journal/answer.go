@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"signalbox/internal/coord"
 )
@@ -40,8 +41,8 @@ func (tx *Tx) Answer(v any) error {
 	if err != nil {
 		return err
 	}
-	res, err := tx.exec(`INSERT INTO idempotency (scope, key, digest, doc) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (scope, key) DO NOTHING`, k.Scope, k.Name, k.Digest, doc)
+	res, err := tx.exec(`INSERT INTO idempotency (scope, key, digest, doc, made) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (scope, key) DO NOTHING`, k.Scope, k.Name, k.Digest, doc, tx.Now().Wall.UnixMilli())
 	if err != nil {
 		return err
 	}
@@ -66,6 +67,16 @@ func (v *View) Answered(k Key) (answer json.RawMessage, found bool, err error) {
 		return nil, false, coord.Errorf(coord.Conflict, "this idempotency key was used before with other content, for %s: use a new key", made(doc))
 	}
 	return json.RawMessage(doc), true, nil
+}
+
+// PruneAnswers removes up to limit answers that were kept before t, and gives
+// how many. A key whose answer was removed is new again.
+func (tx *Tx) PruneAnswers(t time.Time, limit int) (int64, error) {
+	res, err := tx.exec(`DELETE FROM idempotency WHERE (scope, key) IN (SELECT scope, key FROM idempotency WHERE made < $1 LIMIT $2)`, t.UnixMilli(), limit)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // made names what a stored answer made: its id, if it tells one.

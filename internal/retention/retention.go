@@ -2,8 +2,9 @@
 //
 // It promises: everything about a job is kept for coord.KeepDetail after its
 // end, and its result for coord.KeepSummary, also when the clock is wrong for a
-// while. Nothing of a job that runs, waits
-// or is of unknown outcome is touched. A job's result is durable before its
+// while. The answer to a request with an idempotency key is given again for
+// coord.KeepAnswer. Nothing of a job that runs, waits or is of unknown outcome
+// is touched. A job's result is durable before its
 // detail goes, and bytes go only when no artifact that is kept has them.
 package retention
 
@@ -82,6 +83,15 @@ func (r *Retention) Sweep(ctx context.Context) error {
 	for removed := int64(batch); removed > 0; {
 		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
 			removed, err = tx.PruneEvents(now.Add(-coord.KeepDetail), batch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for removed := int64(batch); removed == batch; {
+		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+			removed, err = tx.PruneAnswers(now.Add(-coord.KeepAnswer), batch)
 			return err
 		})
 		if err != nil {

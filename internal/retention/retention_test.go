@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -331,4 +332,45 @@ func TestAClockThatIsFarAheadForAWhileCostsNothing(t *testing.T) {
 	if n := len(h.events()); n < 5 || !h.has("the answer") {
 		t.Errorf("%d events are left, bytes kept %v", n, h.has("the answer"))
 	}
+}
+
+func TestAnAnswerIsGivenAgainForSevenDays(t *testing.T) {
+	h := newHouse(t)
+	const more = 501 // than one transaction removes
+	keep := func(name string) {
+		t.Helper()
+		ctx := journal.WithKey(t.Context(), journal.Key{Scope: "drafts", Name: name, Digest: "d"})
+		if err := h.journal.Update(ctx, func(tx *journal.Tx) error { return tx.Answer("job_1") }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(name string) (found bool) {
+		t.Helper()
+		err := h.journal.View(t.Context(), func(v *journal.View) (err error) {
+			_, found, err = v.Answered(journal.Key{Scope: "drafts", Name: name, Digest: "d"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for i := range more {
+		keep(strconv.Itoa(i))
+	}
+	h.pass(coord.KeepAnswer - time.Hour)
+	keep("young")
+	if !kept("0") {
+		t.Error("an answer went before its time")
+	}
+	h.pass(2 * time.Hour)
+	for i := range more {
+		if kept(strconv.Itoa(i)) {
+			t.Fatalf("answer %d is still there", i)
+		}
+	}
+	if !kept("young") {
+		t.Error("the young answer went with the old ones")
+	}
+	keep("0") // the key is new again
 }
