@@ -88,6 +88,12 @@ func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 // and what else goes on beside them.
 const maxLinkStreams = coord.MaxStreams + 512
 
+// linkWindow is how much of one answer the front door takes before its reader
+// does. Go's own 4 MiB would let event streams that hardly read hold 2 GiB in
+// memory; this much of each is 64 MiB, and a large answer loses no speed on a
+// socket pair.
+const linkWindow = 64 << 10
+
 // serverOn makes the worker's server: HTTP/2 streams on the one connection.
 // gone is called when that has ended.
 func serverOn(h http.Handler, gone func()) *http.Server {
@@ -129,6 +135,7 @@ func transportOn(c net.Conn) *http.Transport {
 	give <- c
 	return &http.Transport{
 		Protocols:          &p,
+		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: linkWindow},
 		DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			select {
