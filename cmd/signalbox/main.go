@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/demo"
 	"signalbox/internal/modelagent"
 	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/toolwire"
 	"signalbox/internal/workspacemcp"
 )
@@ -19,6 +20,8 @@ import (
 func main() {
 	// A process that was started as a gate for an agent becomes that agent here.
 	process.GateMain()
+	// One that was started as a part of a sandbox becomes the confined program.
+	sandbox.StageMain()
 	os.Exit(run())
 }
 

@@ -1,0 +1,169 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"signalbox/internal/coord"
+)
+
+// Box confines runs on this machine. Its methods may be used at the same time.
+type Box struct {
+	helper string
+	dir    string
+	hashes hashes
+}
+
+// New makes a box. helper is an executable whose main calls StageMain first,
+// normally process.Executable(); dir is an absolute directory for scratch
+// space, which is made with mode 0700.
+func New(helper, dir string) (*Box, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, &coord.Error{Code: coord.Unavailable, Message: "The directory for scratch space of confined runs cannot be made.", Err: err}
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil || !filepath.IsAbs(resolved) {
+		return nil, &coord.Error{Code: coord.Invalid, Message: "The directory for scratch space of confined runs is not an absolute path.", Err: err}
+	}
+	return &Box{helper: helper, dir: resolved}, nil
+}
+
+// Support is what a machine can do.
+type Support struct {
+	// Tier is the strongest that works, "" when none does.
+	Tier coord.Tier
+	// LandlockABI is that of the kernel, 0 without.
+	LandlockABI int
+	// Refusals say of each stronger tier which stage failed and what would help.
+	Refusals map[coord.Tier]error
+}
+
+// Probe finds the strongest tier that works, by running a program in each. The
+// error, Unsupported, is that of the weakest tier when none does.
+func (b *Box) Probe(ctx context.Context) (Support, error) {
+	s := Support{Refusals: map[coord.Tier]error{}}
+	var last error
+	for _, tier := range tiers {
+		out, err := b.try(ctx, tier)
+		if err == nil {
+			s.Tier, s.LandlockABI = tier, out.LandlockABI
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return s, context.Cause(ctx)
+		}
+		s.Refusals[tier], last = err, err
+	}
+	return s, last
+}
+
+// try runs the helper, which then does nothing, in an empty workspace.
+func (b *Box) try(ctx context.Context, tier coord.Tier) (Outcome, error) {
+	program, err := b.helperPath()
+	if err != nil {
+		return Outcome{}, err
+	}
+	empty, err := os.MkdirTemp("", "signalbox-empty-")
+	if err != nil {
+		return Outcome{}, &coord.Error{Code: coord.Unavailable, Message: "There is no place for temporary files.", Err: err}
+	}
+	defer os.Remove(empty)
+	if empty, err = filepath.EvalSymlinks(empty); err != nil {
+		return Outcome{}, err
+	}
+	out, err := b.Run(ctx, Spec{Tier: tier, Program: program, Args: []string{probeArg, "nothing"}, Workspace: empty, Limits: DefaultLimits()})
+	if err == nil && (out.Ending != Exited || out.Exit != 0) {
+		err = refused("running a program", "it did not end well", "Run signalbox sandbox certify for the details.")
+	}
+	return out, err
+}
+
+// helperPath is the helper's file, its links resolved.
+func (b *Box) helperPath() (string, error) {
+	path, err := filepath.EvalSymlinks(b.helper)
+	if err != nil {
+		return "", &coord.Error{Code: coord.Unavailable, Message: "The program of Signalbox is no longer where it was started from; start signalbox serve again.", Err: err}
+	}
+	return path, nil
+}
+
+// fileID is an inode and the state of its content. Whoever may change the
+// content changes the change time with it, which nobody can set back.
+type fileID struct {
+	Dev, Ino, Size uint64
+	Mtime, Ctime   int64
+}
+
+func identify(st *syscall.Stat_t) fileID {
+	m, c := statTimes(st)
+	return fileID{Dev: uint64(st.Dev), Ino: st.Ino, Size: uint64(st.Size), Mtime: m, Ctime: c}
+}
+
+// hashes remembers SHA-256 sums of executables: those of a hundred megabytes
+// take longer than a run.
+type hashes struct {
+	mu    sync.Mutex
+	known map[fileID]string
+}
+
+// of opens a regular file, and gives its identity and sum, in hex.
+func (h *hashes) of(path string) (id fileID, sum string, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return fileID{}, "", err
+	}
+	defer f.Close()
+	if id, err = identifyFile(f); err != nil {
+		return fileID{}, "", err
+	}
+	h.mu.Lock()
+	sum, ok := h.known[id]
+	h.mu.Unlock()
+	if ok {
+		return id, sum, nil
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return fileID{}, "", err
+	}
+	if after, err := identifyFile(f); err != nil || after != id {
+		return fileID{}, "", errors.Join(err, errors.New("it changed while it was read"))
+	}
+	sum = hex.EncodeToString(hash.Sum(nil))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || len(h.known) > 64 {
+		h.known = map[fileID]string{}
+	}
+	h.known[id] = sum
+	return id, sum, nil
+}
+
+func identifyFile(f *os.File) (fileID, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return fileID{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() {
+		return fileID{}, errors.New("it is not a regular file")
+	}
+	return identify(st), nil
+}
+
+// Hash gives the SHA-256, in hex, and the size of an executable. It is
+// remembered until the file changes.
+func (b *Box) Hash(path string) (sum string, size int64, err error) {
+	id, sum, err := b.hashes.of(path)
+	if err != nil {
+		return "", 0, &coord.Error{Code: coord.NotFound, Message: "A program that is to run confined cannot be read; look at its path and its permissions.", Err: err}
+	}
+	return sum, int64(id.Size), nil
+}

@@ -1,0 +1,77 @@
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/sandbox"
+)
+
+// helper is the program that becomes stages and probes.
+var helper string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sandbox-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	// The user nobody runs it too.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		panic(err)
+	}
+	helper = filepath.Join(dir, "helper")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", helper, "./stagetest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the helper: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// tiers are those that these tests run in.
+var tiers = []coord.Tier{coord.TierNamespaces, coord.TierLandlock}
+
+func eachTier(t *testing.T, do func(t *testing.T, tier coord.Tier)) {
+	for _, tier := range tiers {
+		t.Run(string(tier), func(t *testing.T) { do(t, tier) })
+	}
+}
+
+func newBox(t testing.TB) *sandbox.Box {
+	t.Helper()
+	box, err := sandbox.New(helper, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+func TestX(t *testing.T) {
+	box := newBox(t)
+	eachTier(t, func(t *testing.T, tier coord.Tier) {
+		ws := t.TempDir()
+		os.WriteFile(filepath.Join(ws, "a"), []byte("hello"), 0o644)
+		out, err := box.Run(t.Context(), sandbox.Spec{Tier: tier, Program: "/usr/bin/cat", Args: []string{"a", "/etc/hostname"}, Workspace: ws, Limits: sandbox.DefaultLimits()})
+		t.Logf("%+v %s %v", out, out.Output, err)
+		if err != nil {
+			t.Logf("%#v", err)
+		}
+	})
+}
