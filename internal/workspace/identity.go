@@ -39,7 +39,7 @@ func Identify(path string) (coord.WorkspaceIdentity, []string, error) {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		w.Device, w.Inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // Dev is an int32 on macOS; the bits are what counts
 	}
-	dir, ok := gitDir(path)
+	dir, _, ok := gitDir(path)
 	if !ok {
 		return w, []string{"the workspace is not in git, so changes cannot be compared with a commit"}, nil
 	}
@@ -47,28 +47,29 @@ func Identify(path string) (coord.WorkspaceIdentity, []string, error) {
 	return w, gitNotes(dir), nil
 }
 
-// gitDir finds the git directory of the repository that path lies in.
-func gitDir(path string) (string, bool) {
+// gitDir finds the git directory of the repository that path lies in, and the
+// folder at the top of what is checked out.
+func gitDir(path string) (dir, top string, ok bool) {
 	for {
 		dot := filepath.Join(path, ".git")
 		if info, err := os.Stat(dot); err == nil {
 			if info.IsDir() {
-				return dot, true
+				return dot, path, true
 			}
 			// A linked worktree or a submodule: the file says where it is.
 			line, err := firstLine(dot)
 			dir, ok := strings.CutPrefix(line, "gitdir: ")
 			if err != nil || !ok {
-				return "", false
+				return "", "", false
 			}
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(path, dir)
 			}
-			return dir, true
+			return dir, path, true
 		}
 		up := filepath.Dir(path)
 		if up == path {
-			return "", false
+			return "", "", false
 		}
 		path = up
 	}

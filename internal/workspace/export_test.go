@@ -1,0 +1,20 @@
+package workspace
+
+// At has f called at each point of a landing, instead of the fault points of
+// the build.
+func (r *Root) At(f func(point string)) { r.at = f }
+
+// Points are the points of a landing.
+var Points = []string{pointChecked, pointWritten, pointExchanged, pointVerified, pointRemoved}
+
+// Fold and Patterns are for the test of the names.
+var Fold = fold
+
+// Patterns gives every pattern of a denied name.
+func Patterns() []string {
+	var out []string
+	for _, d := range denials {
+		out = append(out, d.patterns...)
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/workspace"
+)
+
+// roleVar names, in the environment, what a child of the tests does instead of
+// running them.
+const roleVar = "SIGNALBOX_TEST_WORKSPACE"
+
+// roles are what a child can do; it gets its arguments and exits by the error.
+var roles = map[string]func(args []string) error{"land": landAndDie}
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVar); role != "" {
+		if err := roles[role](os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// memory is a store for tests that end with their process.
+type memory struct {
+	mu   sync.Mutex
+	kept map[string][]byte
+	// got is called before Get returns.
+	got func()
+}
+
+func newMemory() *memory { return &memory{kept: map[string][]byte{}} }
+
+func (m *memory) Get(_ context.Context, sha string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.got != nil {
+		m.got()
+	}
+	b, ok := m.kept[sha]
+	if !ok {
+		return nil, coord.Errorf(coord.NotFound, "there is no content %s", sha)
+	}
+	return b, nil
+}
+
+func (m *memory) Put(_ context.Context, b []byte) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sha := workspace.Sum(b)
+	m.kept[sha] = b
+	return sha, nil
+}
+
+// tree makes a folder of files; a name that ends in / is a folder.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if !strings.HasSuffix(name, "/") {
+			put(t, filepath.Join(dir, name), content)
+		} else if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, dir string) *workspace.Root {
+	t.Helper()
+	id, _, err := workspace.Identify(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := workspace.Open(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// refused checks that err has a code and names the rule.
+func refused(t *testing.T, what string, err error, code coord.Code, rule string) {
+	t.Helper()
+	if coord.CodeOf(err) != code || !strings.Contains(err.Error(), rule) {
+		t.Errorf("%s gave %q %v; want %s with %q", what, coord.CodeOf(err), err, code, rule)
+	}
+}
