@@ -73,7 +73,7 @@ func build(declared []directory.Declared) daemon.Build {
 		})
 		return daemon.Parts{
 			Loop:   loop,
-			Keeper: &retention.Retention{Journal: g.Journal, Results: results, Bytes: store, Space: quota, Logger: g.Logger},
+			Keeper: retention.New(g.Journal, results, store, quota, g.Logger),
 			Stages: api.Stages{
 				Directory: dir,
 				Presets:   known{},

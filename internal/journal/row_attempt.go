@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"time"
 
 	"signalbox/internal/coord"
 )
@@ -9,7 +10,7 @@ import (
 // Attempt gives an attempt, or NotFound.
 func (v *View) Attempt(ref coord.AttemptRef) (coord.Attempt, error) {
 	if ref.ID != "" {
-		return find[coord.Attempt](v, "attempt "+string(ref.ID), `SELECT doc FROM attempts WHERE id = $1`, ref.ID)
+		return find[coord.Attempt](v, "attempt "+string(ref.ID)+": it was never made, or was removed by retention, which keeps the outcome (signalbox job result)", `SELECT doc FROM attempts WHERE id = $1`, ref.ID)
 	}
 	t, err := v.Task(ref.Task)
 	if err != nil {
@@ -22,7 +23,25 @@ func (v *View) Attempt(ref coord.AttemptRef) (coord.Attempt, error) {
 	if n == 0 {
 		return coord.Attempt{}, coord.Errorf(coord.NotFound, "task %s has no attempt yet", t.Key)
 	}
-	return find[coord.Attempt](v, fmt.Sprintf("attempt %d of task %s", n, t.Key), `SELECT doc FROM attempts WHERE task = $1 AND number = $2`, t.ID, n)
+	a, err := find[coord.Attempt](v, fmt.Sprintf("attempt %d of task %s", n, t.Key), `SELECT doc FROM attempts WHERE task = $1 AND number = $2`, t.ID, n)
+	if coord.CodeOf(err) == coord.NotFound && n <= t.Attempts {
+		return a, v.removed(t, n)
+	}
+	return a, err
+}
+
+// removed says of an attempt that there was that its detail was not kept longer.
+func (v *View) removed(t coord.Task, number int) error {
+	j, err := v.JobHead(coord.JobRef{ID: t.Job})
+	if err != nil {
+		return err
+	}
+	end := ""
+	if j.Ended != nil {
+		end = " on " + j.Ended.Wall.UTC().Format(time.DateOnly)
+	}
+	return coord.Errorf(coord.NotFound, "what was recorded of attempt %d of task %s was removed by retention %d days after its job had ended%s: signalbox job result %d still tells the outcome",
+		number, t.Key, coord.KeepDetail/(24*time.Hour), end, j.Number)
 }
 
 // Attempts gives the attempts of a job, oldest first.

@@ -34,11 +34,16 @@ type Space interface {
 
 // Retention is the keeper of one journal.
 type Retention struct {
-	Journal *journal.Journal
-	Results Results
-	Bytes   Bytes
-	Space   Space
-	Logger  *slog.Logger
+	journal *journal.Journal
+	results Results
+	bytes   Bytes
+	space   Space
+	log     *slog.Logger
+}
+
+// New makes the keeper of a journal and of what its jobs stored.
+func New(j *journal.Journal, results Results, bytes Bytes, space Space, log *slog.Logger) *Retention {
+	return &Retention{journal: j, results: results, bytes: bytes, space: space, log: log}
 }
 
 const (
@@ -57,7 +62,7 @@ const (
 func (r *Retention) Run(ctx context.Context) {
 	for {
 		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil {
-			r.Logger.Warn("what is kept could not be looked through", "code", coord.CodeOf(err), "err", err)
+			r.log.Warn("what is kept could not be looked through", "code", coord.CodeOf(err), "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -70,7 +75,7 @@ func (r *Retention) Run(ctx context.Context) {
 // Sweep removes everything whose time has come.
 func (r *Retention) Sweep(ctx context.Context) error {
 	var now time.Time
-	err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+	err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 		now, err = tx.RetentionTime(tx.Now().Wall, step)
 		return err
 	})
@@ -81,7 +86,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		return err
 	}
 	for removed := int64(batch); removed > 0; {
-		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 			removed, err = tx.PruneEvents(now.Add(-coord.KeepDetail), batch)
 			return err
 		})
@@ -90,7 +95,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		}
 	}
 	for removed := int64(batch); removed == batch; {
-		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 			removed, err = tx.PruneAnswers(now.Add(-coord.KeepAnswer), batch)
 			return err
 		})
@@ -99,7 +104,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		}
 	}
 	for removed := batch; removed == batch; {
-		err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+		err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 			removed, err = tx.Forget(now.Add(-coord.KeepSummary), batch)
 			return err
 		})
@@ -115,7 +120,7 @@ func (r *Retention) Sweep(ctx context.Context) error {
 func (r *Retention) summarize(ctx context.Context, t time.Time) error {
 	for {
 		var old []coord.Job
-		err := r.Journal.View(ctx, func(v *journal.View) (err error) {
+		err := r.journal.View(ctx, func(v *journal.View) (err error) {
 			old, err = v.EndedBefore(t, batch)
 			return err
 		})
@@ -128,10 +133,10 @@ func (r *Retention) summarize(ctx context.Context, t time.Time) error {
 			switch {
 			case err == nil:
 				done++
-			case ctx.Err() != nil || r.Journal.Err() != nil:
+			case ctx.Err() != nil || r.journal.Err() != nil:
 				return err
 			default:
-				r.Logger.Warn("a job that ended long ago could not be reduced to its result", "job", j.ID, "code", coord.CodeOf(err), "err", err)
+				r.log.Warn("a job that ended long ago could not be reduced to its result", "job", j.ID, "code", coord.CodeOf(err), "err", err)
 			}
 		}
 		if done == 0 {
@@ -144,12 +149,12 @@ func (r *Retention) one(ctx context.Context, j coord.Job, t time.Time) error {
 	result := coord.Result{Job: j.ID, Number: j.Number, Title: j.Title, State: j.State, Tasks: []coord.TaskResult{}}
 	if j.Grant != nil { // a draft that was thrown away has no result
 		var err error
-		if result, err = r.Results.Result(ctx, coord.JobRef{ID: j.ID}); err != nil {
+		if result, err = r.results.Result(ctx, coord.JobRef{ID: j.ID}); err != nil {
 			return err
 		}
 	}
 	var stored []coord.Artifact
-	err := r.Journal.Update(ctx, func(tx *journal.Tx) (err error) {
+	err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 		stored, err = tx.Summarize(result)
 		return err
 	})
@@ -157,11 +162,11 @@ func (r *Retention) one(ctx context.Context, j coord.Job, t time.Time) error {
 		return err
 	}
 	for _, a := range stored {
-		if err := r.Space.Free(j.ID, a.Size); err != nil {
+		if err := r.space.Free(j.ID, a.Size); err != nil {
 			return err
 		}
 		kept := false
-		err := r.Journal.View(ctx, func(v *journal.View) (err error) {
+		err := r.journal.View(ctx, func(v *journal.View) (err error) {
 			kept, err = v.Stored(a.SHA256)
 			return err
 		})
@@ -171,7 +176,7 @@ func (r *Retention) one(ctx context.Context, j coord.Job, t time.Time) error {
 		if kept {
 			continue
 		}
-		if _, err := r.Bytes.RemoveLeftover(a.SHA256, t); err != nil {
+		if _, err := r.bytes.RemoveLeftover(a.SHA256, t); err != nil {
 			return err
 		}
 	}

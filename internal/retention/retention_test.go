@@ -55,7 +55,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.quota = artifact.NewQuota(artifact.DefaultLimits(), 0, nil)
 	h.results = synthesis.New(h.journal, h.store)
-	h.Retention = &retention.Retention{Journal: h.journal, Results: h.results, Bytes: h.store, Space: h.quota, Logger: slog.New(slog.DiscardHandler)}
+	h.Retention = retention.New(h.journal, h.results, h.store, h.quota, slog.New(slog.DiscardHandler))
 	return h
 }
 
@@ -168,6 +168,7 @@ func (h *house) has(text string) bool {
 
 func TestDetailGoesAfterNinetyDaysAndTheResultStaysAYear(t *testing.T) {
 	h := newHouse(t)
+	began := h.clock()
 	id := h.run("the answer", coord.AttemptComplete)
 	h.pass(coord.KeepDetail - time.Hour)
 	if n := len(h.events()); n < 5 || !h.has("the answer") {
@@ -186,6 +187,10 @@ func TestDetailGoesAfterNinetyDaysAndTheResultStaysAYear(t *testing.T) {
 	r, err := h.results.Result(t.Context(), coord.JobRef{ID: id})
 	if err != nil || len(r.Tasks) != 1 || r.Tasks[0].Statement == nil || r.Tasks[0].Statement.Text != "the answer" || r.Tasks[0].Receipt == nil {
 		t.Errorf("the result that is kept: %+v, %v", r, err)
+	}
+	_, err = h.results.Explain(t.Context(), coord.AttemptRef{Task: coord.TaskRef{Job: coord.JobRef{ID: id}, Key: "task-1"}})
+	if told := "removed by retention 90 days after its job had ended on " + began.Wall.Format(time.DateOnly); coord.CodeOf(err) != coord.NotFound || !strings.Contains(err.Error(), told) {
+		t.Errorf("an attempt whose detail is gone is explained with %v", err)
 	}
 	h.pass(coord.KeepSummary)
 	if _, err := h.results.Result(t.Context(), coord.JobRef{ID: id}); coord.CodeOf(err) != coord.NotFound {
@@ -312,7 +317,7 @@ func TestAJobThatCannotBeSummarizedDoesNotKeepTheOthers(t *testing.T) {
 	h := newHouse(t)
 	bad := h.run("unreadable", coord.AttemptComplete)
 	h.run("readable", coord.AttemptComplete)
-	h.Results = broken{h.results, bad}
+	h.Retention = retention.New(h.journal, broken{h.results, bad}, h.store, h.quota, slog.New(slog.DiscardHandler))
 	h.pass(coord.KeepDetail + time.Hour)
 	if !h.has("unreadable") || h.has("readable") {
 		t.Errorf("bytes kept: of the broken job %v, of the other %v", h.has("unreadable"), h.has("readable"))
