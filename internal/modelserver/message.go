@@ -6,10 +6,36 @@ import (
 	"strings"
 )
 
-// message is an entry of a chat's messages or of a response's input.
+// message is an entry of a chat's messages or of a response's input, whose
+// entries are also calls, their outputs and more.
 type message struct {
 	Role    string  `json:"role"`
 	Content content `json:"content"`
+	// Type and what follows are a response's input's.
+	Type   string  `json:"type"`
+	CallID string  `json:"call_id"`
+	Output content `json:"output"`
+	Tools  []tool  `json:"tools"`
+}
+
+// tool is a tool that a client offers, or a namespace of such.
+type tool struct {
+	Type  string `json:"type"`
+	Name  string `json:"name"`
+	Tools []tool `json:"tools"`
+}
+
+// names are the names of tools, those of a namespace behind its own.
+func names(tools []tool, prefix string) []string {
+	var out []string
+	for _, t := range tools {
+		if t.Type == "namespace" {
+			out = append(out, names(t.Tools, prefix+t.Name+".")...)
+			continue
+		}
+		out = append(out, prefix+t.Name)
+	}
+	return out
 }
 
 // content is a string, or a list of parts of which those with text count.
@@ -66,4 +92,43 @@ func (in input) prompt() (text string, toolAnswered bool) {
 		}
 	}
 	return "", toolAnswered
+}
+
+// outputs are the answers to tool calls since the last message of the user.
+func (in input) outputs() []Output {
+	var out []Output
+	for _, m := range slices.Backward(in) {
+		switch {
+		case m.Role == "user":
+			slices.Reverse(out)
+			return out
+		case m.Type == "function_call_output" || m.Type == "custom_tool_call_output":
+			out = append(out, Output{Call: m.CallID, Text: string(m.Output)})
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// offered are the tools that a client put into the input.
+func (in input) offered() []string {
+	var out []string
+	for _, m := range in {
+		if m.Type == "additional_tools" {
+			out = append(out, names(m.Tools, "")...)
+		}
+	}
+	return out
+}
+
+// step is the one to be done when as many calls were answered; nil when all
+// are done. Nothing is remembered, so the same request gets the same answer.
+func (r Reply) step(answered int) *Step {
+	for i, s := range r.Steps {
+		if len(s.Calls) == 0 || answered < len(s.Calls) {
+			return &r.Steps[i]
+		}
+		answered -= len(s.Calls)
+	}
+	return nil
 }

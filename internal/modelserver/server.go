@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,23 @@ type Reply struct {
 	// request offers a tool of that name. Clients also make requests without
 	// tools on the side, as OpenCode does for a title.
 	Tool *Tool
+	// Steps are what the model does over the responses API, one a request,
+	// before the answer is given: the next step follows when all calls of the
+	// one before were answered. The calls need not be of tools that were
+	// offered: a test may want to see a model that goes astray.
+	Steps []Step
+}
+
+// Step is one answer of the model within a turn.
+type Step struct {
+	// Say is text beside the calls, as commentary.
+	Say string
+	// Calls are made at once, in this order.
+	Calls []Tool
+	// Hang gives nothing until the client goes away.
+	Hang bool
+	// Status, if set, refuses the request with this status of HTTP.
+	Status int
 }
 
 // Tool is one call of a client's tool.
@@ -64,10 +82,20 @@ type Request struct {
 	Path   string
 	Model  string
 	Stream bool
-	// Tools are the names of the tools offered.
+	// Tools are the names of the tools offered. Those that clients put into the
+	// input, grouped by a namespace, come as "namespace.name".
 	Tools []string
 	// Prompt is the last message of the user.
 	Prompt string
+	// Outputs are the answers to tool calls since that message.
+	Outputs []Output
+}
+
+// Output is what a client answered to a call.
+type Output struct {
+	// Call is the id that the server gave to the call.
+	Call string
+	Text string
 }
 
 // Server answers model API requests. It is an http.Handler.
@@ -116,7 +144,7 @@ func (s *Server) Count() int {
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Request(nil), s.requests...)
+	return slices.Clone(s.requests)
 }
 
 // record counts a request and gives its number, from 1.
