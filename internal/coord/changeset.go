@@ -262,7 +262,10 @@ func (c ChangeSet) Land(steps []LandingStep) (ChangeSet, error) {
 		return c, err
 	}
 	c.State, c.Steps = to, slices.Clone(steps)
-	return c, nil
+	if len(steps) == 0 { // everything is there already
+		c.State, err = ChangeSets.Next(c.State, ChangeSetFinish)
+	}
+	return c, err
 }
 
 // NextStep gives the first open step, after it marked those as skipped whose

@@ -37,6 +37,12 @@ func (s *Scheduler) apply(ctx context.Context, a action) (bool, error) {
 		return s.with(a.attempt, func(o *owner) bool { return o.leave(errGiveUp) }), nil
 	case dismiss:
 		return s.with(a.attempt, func(o *owner) bool { return o.leave(errOver) }), nil
+	case perform:
+		return s.with(a.request.Attempt, func(o *owner) bool { return o.perform(a.request) }), nil
+	case examine:
+		return s.examine(ctx, a.request)
+	case land:
+		return s.land(ctx, a.changes), nil
 	case deliver:
 		return s.with(a.request.Attempt, func(o *owner) bool { return o.deliver(a.request) }), nil
 	default:

@@ -14,13 +14,15 @@ import (
 type state struct {
 	jobs     []coord.Job // open, by number
 	tasks    map[coord.JobID][]coord.Task
-	attempts []coord.Attempt // live, or unknown and unresolved
-	requests []coord.Request // open, or with an effect or a delivery that is not over
+	attempts []coord.Attempt   // live, or unknown and unresolved
+	requests []coord.Request   // open, or with an effect or a delivery that is not over
+	changes  []coord.ChangeSet // open, approved or landing
 	owned    map[coord.AttemptID]ownership
 	busy     map[coord.RequestID]bool // being delivered or carried out now
 	// unproven are attempts whose session could not be ended: something of them
 	// may run until the next start ends it.
 	unproven map[coord.AttemptID]bool
+	landing  bool           // a change set is landing now
 	held     map[string]int // leases taken, by name
 	host     string
 	// closed: nothing new is admitted, because the operator paused or drains.
@@ -80,6 +82,9 @@ type (
 	perform struct{ request coord.Request }
 	// examine finds out how far an effect got that an earlier process began.
 	examine struct{ request coord.Request }
+	// land lands an approved change set, or goes on with one that an earlier
+	// process began to land.
+	land struct{ changes coord.ChangeSet }
 )
 
 type action interface{ act() }
@@ -96,6 +101,7 @@ func (dismiss) act()    {}
 func (deliver) act()    {}
 func (perform) act()    {}
 func (examine) act()    {}
+func (land) act()       {}
 
 // forever is longer than any wait; evaluate gives it when only a change of the
 // journal can make a difference.
@@ -122,6 +128,7 @@ func evaluate(s state, now coord.Moment) ([]action, time.Duration) {
 	for _, r := range s.requests {
 		e.request(r)
 	}
+	e.landings()
 	free := e.free()
 	for _, j := range s.jobs {
 		e.job(j, free)
@@ -212,6 +219,21 @@ func (e *evaluation) request(r coord.Request) {
 		e.do(perform{r})
 	case heard && r.Undelivered():
 		e.do(deliver{r})
+	}
+}
+
+// landings lands one change set at a time, those that were begun first.
+func (e *evaluation) landings() {
+	if e.landing || e.stopping || e.lowDisk {
+		return
+	}
+	for _, state := range []coord.ChangeSetState{coord.ChangeSetLanding, coord.ChangeSetApproved} {
+		for _, c := range e.changes {
+			if c.State == state {
+				e.do(land{c})
+				return
+			}
+		}
 	}
 }
 

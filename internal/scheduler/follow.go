@@ -159,7 +159,9 @@ func (o *owner) take(ev provider.Event) bool {
 			o.usage = ev.Usage
 			return true
 		}
-	case provider.EventReceipt, provider.EventRequest, provider.EventCall, provider.EventWithdrawn:
+	case provider.EventCall:
+		return o.call(*ev.Call)
+	case provider.EventReceipt, provider.EventRequest, provider.EventWithdrawn:
 	}
 	fault.Point("event." + string(ev.Kind) + ".before")
 	texts := o.answer.take(false)

@@ -30,6 +30,15 @@ type owner struct {
 	at      phase
 	session provider.Session
 
+	// tools is set before anything is sent. crew works for the attempt beside
+	// this goroutine, writing keeps its writes in order, and testing ends its
+	// runs of tests.
+	tools   *tools
+	crew    crew
+	writing sync.Mutex
+	testing context.Context
+	endTest context.CancelCauseFunc
+
 	// The rest belongs to the goroutine alone.
 	answer  transcript
 	wait    textWait
@@ -44,7 +53,8 @@ type owner struct {
 
 func newOwner(ctx context.Context, s *Scheduler, a coord.Attempt) *owner {
 	ctx, end := context.WithCancelCause(ctx)
-	return &owner{s: s, id: a.ID, job: a.Job, task: a.Task, agent: a.Agent, ctx: ctx, end: end, at: preparing,
+	testing, endTest := context.WithCancelCause(ctx)
+	return &owner{testing: testing, endTest: endTest, s: s, id: a.ID, job: a.Job, task: a.Task, agent: a.Agent, ctx: ctx, end: end, at: preparing,
 		asked: map[string]coord.RequestID{}, answer: newTranscript(s.Redactor)}
 }
 
@@ -67,6 +77,7 @@ func (o *owner) leave(cause error) bool {
 func (o *owner) run(w order, err error) {
 	session, dir := o.prepare(w, err)
 	defer dir()
+	defer o.unequip()
 	if session == nil {
 		return
 	}
@@ -130,6 +141,9 @@ func (o *owner) prepare(w order, err error) (provider.Session, func()) {
 	nothing := func() {}
 	if err == nil {
 		err = w.check()
+	}
+	if err == nil {
+		err = o.equip(&w)
 	}
 	if err != nil {
 		o.unsent(err)
@@ -266,6 +280,9 @@ func (o *owner) stop() bool {
 	o.at = stopped
 	session := o.session
 	o.s.work.Go(func() {
+		// What is being done for the agent ends first.
+		o.endTest(errOver)
+		o.crew.wait()
 		fault.Point("cancel.deliver.before")
 		outcome, err := session.Cancel(o.ctx)
 		fault.Point("cancel.deliver.after")
@@ -286,25 +303,16 @@ func (o *owner) deliver(r coord.Request) bool {
 	o.mu.Lock()
 	session := o.session
 	o.mu.Unlock()
-	o.s.mu.Lock()
-	defer o.s.mu.Unlock()
-	if o.s.busy[r.ID] || session == nil {
+	if session == nil || !o.s.take(r.ID) {
 		return false
 	}
-	o.s.busy[r.ID] = true
 	o.s.work.Go(func() {
-		defer func() {
-			o.s.mu.Lock()
-			delete(o.s.busy, r.ID)
-			o.s.mu.Unlock()
-			o.s.nudge()
-		}()
+		defer o.s.leave(r.ID)
 		if !o.commit(func(tx *journal.Tx) error { return startDelivery(tx, r.ID) }) {
 			return
 		}
 		fault.Point("answer.deliver.before")
-		answer := provider.Answer{Request: r.Origin.Request, Decision: r.Decision, Option: r.Decided.Option, Text: r.Decided.Answer}
-		delivery, err := session.Respond(o.ctx, answer)
+		delivery, err := session.Respond(o.ctx, o.s.answerOf(o.ctx, r))
 		fault.Point("answer.deliver.after")
 		on, note := coord.DeliverySucceed, ""
 		switch delivery {
@@ -366,11 +374,14 @@ func withinLimits(tx *journal.Tx, id coord.JobID) error {
 	return nil
 }
 
-// order is the work of an attempt with the text exactly as it is to be sent; its
-// folder is the workspace, or "" for one to be made.
+// order is the work of an attempt with the text exactly as it is to be sent. Its
+// folder is the workspace, or "" for one to be made: an agent that gets tools
+// works through them alone, so that nothing in the workspace can configure it.
 type order struct {
 	provider.Work
-	space *coord.WorkspaceIdentity // as approved
+	planned coord.PlanTask
+	space   *coord.WorkspaceIdentity // as approved
+	base    *coord.ChangeSet         // what the work starts from
 }
 
 func (s *Scheduler) orderOf(v *journal.View, a coord.Attempt) (order, error) {
@@ -386,8 +397,13 @@ func (s *Scheduler) orderOf(v *journal.View, a coord.Attempt) (order, error) {
 	if err != nil {
 		return order{}, err
 	}
-	return order{space: frozen.Space, Work: provider.Work{Attempt: a.ID, Agent: a.Agent, Revision: frozen.Revision, Config: frozen.Config,
-		Identity: frozen.Identity, Dir: planned.Workspace, Prompt: compose(planned.Instruction, sources)}}, nil
+	w := order{planned: planned, space: frozen.Space, Work: provider.Work{Attempt: a.ID, Agent: a.Agent, Revision: frozen.Revision, Config: frozen.Config,
+		Identity: frozen.Identity, Dir: planned.Workspace, Prompt: compose(planned.Instruction, sources)}}
+	if w.tooled() {
+		w.Dir = ""
+		w.base, err = baseOf(v, t, planned, frozen)
+	}
+	return w, err
 }
 
 // check looks whether the workspace is the one that was approved.

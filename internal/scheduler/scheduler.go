@@ -14,11 +14,14 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/redact"
+	"signalbox/internal/scheduler/workbench"
+	"signalbox/internal/workspace"
 )
 
 // Store keeps bytes by their hash, durably before Put returns.
 type Store interface {
 	Put(ctx context.Context, r io.Reader, limit int64) (artifact.Ref, error)
+	Open(sha256 string) (io.ReadCloser, int64, error)
 }
 
 // Children ends what older owners of the journal left running.
@@ -26,14 +29,18 @@ type Children interface {
 	Sweep(ctx context.Context, ids []process.Identity) error
 }
 
-// Options are what a Scheduler needs; all are required but Children, which is
-// nil where no route starts processes.
+// Options are what a Scheduler needs. Children may be nil where no route starts
+// processes.
 type Options struct {
 	Journal  *journal.Journal
 	Adapters map[coord.Route]provider.Adapter
 	Store    Store
 	Quota    *artifact.Quota
 	Children Children
+	// Contents keeps what agents write, and Tester runs tests. Without Contents
+	// no task works in a workspace, without a Tester none runs tests.
+	Contents workspace.Store
+	Tester   workbench.Tester
 	Redactor *redact.Redactor
 	// Host is this machine's name in leases.
 	Host string
@@ -54,6 +61,7 @@ type Scheduler struct {
 	owners   map[coord.AttemptID]*owner
 	busy     map[coord.RequestID]bool
 	unproven map[coord.AttemptID]bool // sessions that could not be ended
+	landing  bool                     // a change set is landing now
 	draining bool
 	idle     chan struct{} // closed when nothing runs while draining
 	work     sync.WaitGroup
@@ -199,13 +207,13 @@ func (s *Scheduler) load(ctx context.Context, agenda *journal.Agenda, stopping b
 	for id := range s.unproven {
 		st.unproven[id] = true
 	}
-	st.closed = s.draining
+	st.closed, st.landing = s.draining, s.landing
 	s.mu.Unlock()
 	err := s.Journal.View(ctx, func(v *journal.View) error { return agenda.Read(v) })
 	if err != nil {
 		return st, err
 	}
-	st.jobs, st.tasks, st.attempts, st.requests = agenda.Jobs, agenda.Tasks, agenda.Attempts, agenda.Requests
+	st.jobs, st.tasks, st.attempts, st.requests, st.changes = agenda.Jobs, agenda.Tasks, agenda.Attempts, agenda.Requests, agenda.ChangeSets
 	st.closed = st.closed || agenda.Paused
 	for _, l := range agenda.Leases {
 		st.held[l.Name]++
