@@ -1,6 +1,9 @@
 package journal
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"signalbox/internal/coord"
@@ -48,9 +51,17 @@ func optional[T ~string](id T) any {
 	return string(id)
 }
 
-// Events reads at most limit events that f chooses, with a sequence greater
+// Record is an event as it is stored: Doc is its JSON, redacted, as a reader is
+// to get it.
+type Record struct {
+	Seq  int64
+	Kind coord.EventKind
+	Doc  []byte
+}
+
+// Records reads at most limit events that f chooses, with a sequence greater
 // than after, in order.
-func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, error) {
+func (v *View) Records(after int64, f EventFilter, limit int) ([]Record, error) {
 	where := []string{"seq > $1"}
 	args := []any{after, limit}
 	if f.Job != "" {
@@ -61,7 +72,41 @@ func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, err
 		args = append(args, string(f.Attempt))
 		where = append(where, "attempt = $"+string(rune('0'+len(args))))
 	}
-	return list[coord.Event](v, `SELECT doc FROM events WHERE `+strings.Join(where, " AND ")+` ORDER BY seq LIMIT $2`, args...)
+	rows, err := v.q.QueryContext(v.ctx, `SELECT seq, kind, doc FROM events WHERE `+strings.Join(where, " AND ")+` ORDER BY seq LIMIT $2`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("journal: read: %w", err)
+	}
+	defer rows.Close()
+	out := []Record{}
+	for rows.Next() {
+		if err := context.Cause(v.ctx); err != nil {
+			return nil, err
+		}
+		var r Record
+		if err := rows.Scan(&r.Seq, &r.Kind, &r.Doc); err != nil {
+			return nil, fmt.Errorf("journal: read: %w", err)
+		}
+		out = append(out, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("journal: read: %w", err)
+	}
+	return out, nil
+}
+
+// Events is Records, decoded.
+func (v *View) Events(after int64, f EventFilter, limit int) ([]coord.Event, error) {
+	records, err := v.Records(after, f, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]coord.Event, len(records))
+	for i, r := range records {
+		if err := json.Unmarshal(r.Doc, &out[i]); err != nil {
+			return nil, fmt.Errorf("journal: a stored event cannot be read: %w", err)
+		}
+	}
+	return out, nil
 }
 
 // Head is the sequence of the last event that this view sees.
