@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/sandbox/landlock"
 )
 
 // tiers are those of this system, strongest first.
@@ -76,3 +77,18 @@ func statTimes(st *syscall.Stat_t) (mtime, ctime int64) {
 
 // ReportPath is where the program writes its report.
 const ReportPath = "/proc/self/fd/3"
+
+// abstractName is the address of a socket without a path.
+func abstractName(name string) string { return "@" + name }
+
+// systemPrograms take part in each run beside our own.
+var systemPrograms []coord.IdentityFile
+
+// landlockABI is 0 where there is none.
+func landlockABI() int {
+	abi, err := landlock.ABI()
+	if err != nil {
+		return 0
+	}
+	return abi
+}

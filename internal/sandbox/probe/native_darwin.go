@@ -1,0 +1,4 @@
+package probe
+
+// native are the attempts that only macOS knows: none beyond the portable ones.
+func native() []Probe { return nil }
