@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -56,7 +57,7 @@ func main() {
 	out := flag.String("out", "bench/results.json", "where the figures go")
 	only := flag.String("only", "", "measure only these, separated by commas")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, 15*time.Minute, errPatience)
 	defer cancel()
