@@ -207,7 +207,8 @@ func (s *box) until(ctx context.Context, ok func() (bool, error)) error {
 	}
 }
 
-// left gives the processes of agents, by the mark in their environment.
+// left gives what is there while something runs: the processes of agents, by the
+// mark in their environment, and what lies in the folders for their work.
 func (s *box) left() ([]string, error) {
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -217,7 +218,16 @@ func (s *box) left() ([]string, error) {
 	for _, name := range names {
 		block, err := os.ReadFile(name)
 		if err == nil && bytes.Contains(append([]byte{0}, block...), append([]byte{0}, s.mark...)) {
-			out = append(out, filepath.Base(filepath.Dir(name)))
+			out = append(out, filepath.Dir(name))
+		}
+	}
+	for _, dir := range []string{filepath.Join(s.data, "scratch"), s.temp} {
+		inside, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range inside {
+			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
 	return out, nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -47,7 +46,7 @@ func (s *box) settle(ctx context.Context) error {
 	})
 	if err != nil {
 		left, _ := s.left()
-		return fmt.Errorf("%w: %+v, processes %v", err, last.Status, left)
+		return fmt.Errorf("%w: %+v, left over %v", err, last.Status, left)
 	}
 	return nil
 }
@@ -68,8 +67,8 @@ func (s *box) rest(ctx context.Context) (still, error) {
 		now.serveFDs, errs[0] = descriptors(s.serve.Process.Pid)
 		now.workerFDs, errs[1] = descriptors(status.PID)
 		now.serveThreads, errs[2] = entries(s.serve.Process.Pid, "task")
-		now.serveKB, errs[3] = resident(s.serve.Process.Pid)
-		now.workerKB, errs[4] = resident(status.PID)
+		now.serveKB, errs[3] = memory(s.serve.Process.Pid, "VmRSS")
+		now.workerKB, errs[4] = memory(status.PID, "VmRSS")
 		return now.serveFDs == before.serveFDs && now.workerFDs == before.workerFDs, errors.Join(errs[:]...)
 	}); err != nil {
 		return now, err
@@ -97,17 +96,6 @@ func descriptors(pid int) (int, error) { return entries(pid, "fd") }
 func entries(pid int, what string) (int, error) {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what))
 	return len(all), err
-}
-
-// resident is the memory of a process in KiB.
-func resident(pid int) (kb int64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := bytes.Cut(b, []byte("VmRSS:"))
-	_, err = fmt.Sscan(string(rest), &kb)
-	return kb, err
 }
 
 // size is what files take, or a whole folder.
@@ -180,12 +168,6 @@ func (s *box) examine(ctx context.Context) {
 	}
 	for _, f := range findings {
 		s.fault("doctor finds %s of %s: %s", f.Code, f.Subject, f.Explanation)
-	}
-	for _, dir := range []string{filepath.Join(s.data, "scratch"), s.temp} {
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			s.fault("%s holds %d entries: %v (%v)", dir, len(left), left, err)
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

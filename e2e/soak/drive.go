@@ -57,6 +57,7 @@ func (s *box) drive(ctx context.Context, span time.Duration) {
 	helping, done := context.WithCancelCause(ctx)
 	var helpers, work sync.WaitGroup
 	helpers.Go(func() { s.decide(helping) })
+	helpers.Go(func() { s.watch(helping, span) })
 	for i := range 3 {
 		helpers.Go(func() { s.dawdle(helping, i) })
 	}
