@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"signalbox/internal/coord"
@@ -102,8 +103,15 @@ func (tx *Tx) MoveAttempt(id coord.AttemptID, c coord.Change) (coord.Attempt, er
 		return a, err
 	}
 	c.At, c.Generation = tx.Now(), tx.Generation()
+	unknown := a.State == coord.AttemptUnknown
 	if a, err = a.Apply(c); err != nil {
 		return a, err
+	}
+	if unknown && a.Live() {
+		// It was heard of again, so it runs and takes a slot, be it one too many.
+		if err := tx.Acquire("run", a.ID, math.MaxInt); err != nil {
+			return a, err
+		}
 	}
 	return a, tx.settle(a, nil)
 }
