@@ -38,6 +38,7 @@ func gate(ctx context.Context, args []string, out io.Writer, ci bool) (bool, err
 	timeout := flags.Duration("timeout", 10*time.Minute, "time limit of the tests of one package")
 	race := flags.String("race", "", "package patterns to test with the race detector")
 	plain := flags.String("plain", "", "package patterns to test without it")
+	only := flags.String("run", "", "run only the tests whose names match this expression")
 	fault := flags.String("fault", "", "package patterns whose crash tests run in a build with fault points")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -49,9 +50,14 @@ func gate(ctx context.Context, args []string, out io.Writer, ci bool) (bool, err
 	// Packages are tested anew each time: go test's cache does not see the
 	// programs that tests start.
 	common := []string{"test", "-json", "-count=1", "-timeout", timeout.String()}
+	if *only != "" {
+		common = append(common, "-run", *only)
+	}
 	var note string
 	if patterns := strings.Fields(*race); len(patterns) > 0 {
-		detector := []string{"-race"}
+		// SQLite's memory is not Go's, and the detector does not look at it: to
+		// ask at each access would be most of the time of many tests.
+		detector := []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=false"}
 		if why := noRace(ctx); why != "" {
 			note = "The race detector did not run: " + why + "."
 			detector = nil
