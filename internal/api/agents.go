@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
 )
@@ -60,15 +62,30 @@ func presets(in []directory.Preset) []Preset {
 	out := make([]Preset, len(in))
 	for i, p := range in {
 		out[i] = Preset{p.Name, p.Title, p.Commands, p.Config, p.Note}
-		if out[i].Commands == nil {
-			out[i].Commands = []string{}
-		}
 	}
 	return out
 }
 
 type importInput struct {
-	Body any `doc:"An ACP registry file (registry.json), as it is" contentType:"application/json"`
+	Body registryFile `doc:"An ACP registry file (registry.json), as it is"`
+}
+
+// registryFile is a file of somebody else's shape: unknown members are theirs
+// to have, so most of the check is left to who reads it.
+type registryFile struct{ raw json.RawMessage }
+
+// Schema says how such a file is told from others.
+func (registryFile) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: true, Required: []string{"agents"},
+		Properties: map[string]*huma.Schema{"agents": {Type: huma.TypeArray, Items: &huma.Schema{}}},
+	}
+}
+
+// UnmarshalJSON keeps the text.
+func (f *registryFile) UnmarshalJSON(b []byte) error {
+	f.raw = append(json.RawMessage(nil), b...)
+	return nil
 }
 
 func (a *API) addAgents() {
@@ -117,18 +134,9 @@ func (a *API) addAgents() {
 		})
 	list(a, op("list-presets", http.MethodGet, "/presets", "Agent programs known by name", coord.RoleRead),
 		func(context.Context, *nothing) ([]Preset, int64, error) { return presets(a.Presets.Presets()), 0, nil })
-	a.addImport(op("import-registry", http.MethodPost, "/presets/import", "Read a registry file as suggestions; nothing is kept or run", coord.RoleDraft))
-}
-
-// addImport takes a file of somebody else's shape: unknown members are theirs
-// to have, so the check of the shape is left to who reads it.
-func (a *API) addImport(o operation) {
-	list(a, o, func(_ context.Context, in *importInput) ([]Preset, int64, error) {
-		doc, err := json.Marshal(in.Body)
-		if err != nil {
-			return nil, 0, err
-		}
-		out, err := a.Presets.Import(doc)
-		return presets(out), 0, err
-	})
+	list(a, op("import-registry", http.MethodPost, "/presets/import", "Read a registry file as suggestions; nothing is kept or run", coord.RoleDraft),
+		func(_ context.Context, in *importInput) ([]Preset, int64, error) {
+			out, err := a.Presets.Import(in.Body.raw)
+			return presets(out), 0, err
+		})
 }

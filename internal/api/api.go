@@ -86,6 +86,7 @@ func New(o Options) *API {
 	a.addPlans()
 	a.addAttempts()
 	a.addRequests()
+	a.addChangeSets()
 	a.addArtifacts()
 	a.addTokens()
 	a.addEvents()
@@ -295,6 +296,38 @@ func tag(v any) string {
 	return ""
 }
 
+// fill puts empty lists and maps in place of those that are nil in what v leads
+// to: the document says that they are lists and maps, and a nil one goes out as
+// null.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fill(v.Elem())
+		}
+	case reflect.Struct:
+		for field, value := range v.Fields() {
+			if field.IsExported() {
+				fill(value)
+			}
+		}
+	case reflect.Slice:
+		switch inner := v.Type().Elem().Kind(); {
+		case inner == reflect.Uint8: // a document that is passed on as it is
+		case v.IsNil():
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		case inner == reflect.Struct || inner == reflect.Pointer:
+			for i := range v.Len() {
+				fill(v.Index(i))
+			}
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+	}
+}
+
 // undeclare takes a header out of what an operation declares of its answers,
 // which have it in their type.
 func undeclare(d huma.Operation, header string) {
@@ -315,6 +348,7 @@ func read[I, T any](a *API, o operation, do func(context.Context, *I) (T, error)
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
 		}
+		fill(reflect.ValueOf(&out))
 		return &answer[Data[T]]{ETag: tag(out), Body: Data[T]{out}}, nil
 	})
 }
@@ -326,9 +360,7 @@ func list[I, T any](a *API, o operation, do func(context.Context, *I) ([]T, int6
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
 		}
-		if out == nil {
-			out = []T{}
-		}
+		fill(reflect.ValueOf(&out))
 		return &listed[T]{Body: Page[T]{out, next}}, nil
 	})
 }
@@ -347,6 +379,7 @@ func write[I any, P interface {
 		if err != nil {
 			return nil, a.problem(ctx, o.id, err)
 		}
+		fill(reflect.ValueOf(&out))
 		res := &answer[Data[T]]{ETag: tag(out), Body: Data[T]{out}}
 		if replayed {
 			res.Replayed = "true"
@@ -369,10 +402,12 @@ func closedWords() map[reflect.Type][]any {
 		reflect.TypeFor[coord.DeliveryState]():  words(coord.Deliveries.States()...),
 		reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
 		reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question, coord.WriteFile, coord.RunTests),
+		reflect.TypeFor[coord.ChangeSetState](): words(coord.ChangeSets.States()...),
 		reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
 		reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
 		reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),
 		reflect.TypeFor[coord.Code]():           words(coord.Codes...),
+		reflect.TypeFor[coord.DecisionEvent]():  words(coord.DecisionApprove, coord.DecisionDeny, coord.DecisionAnswer),
 	}
 }
 

@@ -199,7 +199,7 @@ func TestAJobGoesFromDraftToResult(t *testing.T) {
 	in := await(w, "/api/inbox", func(i api.Inbox) bool { return i.Count.Requests == 1 })
 	r := in.Requests[0]
 	w.ask(operator, http.MethodPost, "/api/requests/r1/decide", `{"decision":"approve","digest":"other"}`).want(http.StatusPreconditionFailed).problem(coord.Stale)
-	got := data[[]api.Outcome](w.ask(operator, http.MethodPost, "/api/requests/decide",
+	got := data[[]api.Outcome](w.ask(operator, http.MethodPost, "/api/decisions",
 		`{"decisions":[{"request":"r1","decision":"approve","digest":"`+r.Digest+`"},{"request":"r2","decision":"deny","digest":"x"}]}`).want(http.StatusOK))
 	if got[0].Request == nil || got[0].Request.Decision != coord.DecisionApproved || got[1].Problem == nil || got[1].Problem.Code != coord.NotFound {
 		t.Errorf("outcomes %+v", got)

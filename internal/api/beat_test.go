@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,9 +66,18 @@ type idle struct {
 	token   coord.Credential
 	log     *syncBuffer
 	ended   chan struct{}
+	ahead   atomic.Int64 // by how much the clock was set forward, in nanoseconds
 }
 
+// now is the clock of the journal.
+func (i *idle) now() coord.Moment { return clock.System()().Add(time.Duration(i.ahead.Load())) }
+
 func inBubble(t *testing.T, query string, test func(t *testing.T, i *idle)) {
+	inBubbleOf(t, "token", query, test)
+}
+
+// inBubbleOf does it for a credential of that kind.
+func inBubbleOf(t *testing.T, kind, query string, test func(t *testing.T, i *idle)) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, err := journal.NewMemory(t.Context())
 		if err != nil {
@@ -75,12 +85,12 @@ func inBubble(t *testing.T, query string, test func(t *testing.T, i *idle)) {
 		}
 		i := &idle{line: &line{header: http.Header{}}, log: &syncBuffer{}, ended: make(chan struct{})}
 		log := slog.New(slog.NewTextHandler(i.log, nil))
-		i.journal, err = journal.Open(t.Context(), journal.Options{Memory: memory, Clock: clock.System(), Redact: func(s string) string { return s }, Logger: log})
+		i.journal, err = journal.Open(t.Context(), journal.Options{Memory: memory, Clock: i.now, Redact: func(s string) string { return s }, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
 		i.update(t, func(tx *journal.Tx) (err error) {
-			i.token, err = tx.AddCredential(coord.Credential{Name: "reader", Role: coord.RoleRead, Kind: "token", Hash: "h"}, nil)
+			i.token, err = tx.AddCredential(coord.Credential{Name: "reader", Role: coord.RoleRead, Kind: kind, Hash: "h"}, nil)
 			return err
 		})
 		a := api.New(api.Options{Journal: i.journal, Logger: log})
@@ -146,18 +156,52 @@ func TestAFilteredStreamMovesTheCursorPastWhatItLeavesOut(t *testing.T) {
 	})
 }
 
-func TestTheStreamOfARevokedCredentialEnds(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, i *idle) {
-		pass(coord.StreamBeat + time.Second)
-		i.update(t, func(tx *journal.Tx) error { return tx.RevokeCredential(i.token.ID, coord.WorkerActor) })
-		pass(coord.StreamBeat)
+// over demands that the stream has ended and said why, without its last events.
+func (i *idle) over(t *testing.T) {
+	t.Helper()
+	select {
+	case <-i.ended:
+	default:
+		t.Fatal("the stream goes on")
+	}
+	if got := i.line.take(); !strings.Contains(got, ": the credential of the stream was revoked or has expired") || strings.Contains(got, "data") {
+		t.Errorf("last words: %q", got)
+	}
+}
+
+func TestTheStreamOfARevokedCredentialEndsAtOnce(t *testing.T) {
+	for _, query := range []string{"", "?kinds=job.changed"} {
+		inBubble(t, query, func(t *testing.T, i *idle) {
+			i.update(t, func(tx *journal.Tx) error { return tx.RevokeCredential(i.token.ID, coord.WorkerActor) })
+			synctest.Wait()
+			i.over(t)
+		})
+	}
+}
+
+func TestTheStreamOfASessionEndsWithIt(t *testing.T) {
+	inBubbleOf(t, "session", "", func(t *testing.T, i *idle) {
+		i.ahead.Store(int64(coord.SessionTTL - 3*coord.StreamBeat))
+		pass(2 * coord.StreamBeat)
+		i.line.take()
 		select {
 		case <-i.ended:
+			t.Fatal("the stream ended before its session")
 		default:
-			t.Fatal("the stream goes on")
 		}
-		if got := i.line.take(); !strings.Contains(got, ": the credential of the stream was revoked") {
-			t.Errorf("last words: %q", got)
+		pass(2 * coord.StreamBeat)
+		i.over(t)
+	})
+}
+
+func TestTheStreamOfATokenOutlivesEverySession(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, i *idle) {
+		i.ahead.Store(int64(2 * coord.SessionTTL))
+		pass(2 * coord.StreamBeat)
+		select {
+		case <-i.ended:
+			t.Error("the stream ended")
+		default:
 		}
 	})
 }

@@ -52,7 +52,7 @@ func refusals() []refused {
 		{http.StatusForbidden, "Forbidden", "The credential's role does not allow it, the CSRF header is missing or wrong, or the request comes through another host or origin", every, nil},
 		{http.StatusNotFound, "NotFound", "There is no such thing", takes("path", ""), []string{"events"}},
 		{http.StatusConflict, "Conflict", "The thing is in a state that does not allow it, or the idempotency key was used for other content", takes("header", "Idempotency-Key"), []string{"get-result"}},
-		{http.StatusPreconditionFailed, "Stale", "What was looked at has changed since: look again", takes("header", "If-Match"), []string{"decide-request", "freeze-job", "inspect-agent", "run-job"}},
+		{http.StatusPreconditionFailed, "Stale", "What was looked at has changed since: look again", takes("header", "If-Match"), []string{"decide-request", "review-change-set", "freeze-job", "inspect-agent", "run-job"}},
 		{http.StatusRequestEntityTooLarge, "TooLarge", "The body, or a list in it, is longer than it may be", takesBody, nil},
 		{http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The body is not sent as application/json", takesBody, nil},
 		// Each operation refuses parameters of the query that it does not know.
@@ -77,8 +77,8 @@ func refForms() map[string]string {
 	job := `(` + number + `|job_` + ulid + `)`
 	return map[string]string{
 		"job": `^` + job + `$`, "task": `^` + key + `$`, "agent": `^` + key + `$`,
-		"attempt": `^(att_` + ulid + `|tsk_` + ulid + `(/[1-9])?|` + job + `/` + key + `(/[1-9])?)$`,
-		"request": `^(r` + number + `|req_` + ulid + `)$`, "artifact": `^art_` + ulid + `$`, "token": `^crd_` + ulid + `$`,
+		"attempt":    `^(att_` + ulid + `|tsk_` + ulid + `(/[1-9])?|` + job + `/` + key + `(/[1-9])?)$`,
+		"change_set": `^(c` + number + `|cs_` + ulid + `)$`, "request": `^(r` + number + `|req_` + ulid + `)$`, "artifact": `^art_` + ulid + `$`, "token": `^crd_` + ulid + `$`,
 	}
 }
 
@@ -104,6 +104,7 @@ func promise(doc *huma.OpenAPI) {
 		csrfScheme:    {Type: "apiKey", In: "header", Name: CSRFHeader, Description: "The second secret of a browser's session, for whatever is not a GET."},
 	}
 	forms := refForms()
+	doc.Components.Schemas.Map()["Verdict"].Properties["request"].Pattern = forms["request"]
 	for _, item := range doc.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
 			if o == nil {
@@ -122,13 +123,23 @@ func promise(doc *huma.OpenAPI) {
 			}
 			o.Security = []map[string][]string{{bearerScheme: {string(role)}}, browser}
 			for _, p := range o.Parameters {
-				if form := forms[p.Name]; p.In == "path" && form != "" {
-					p.Schema.Pattern = form
-				}
-				// The operation says better than huma what is missing.
-				p.Required = p.Required || p.Name == "If-Match"
+				tell(p, forms)
 			}
 		}
+	}
+}
+
+// tell adds what an operation demands of a parameter.
+func tell(p *huma.Param, forms map[string]string) {
+	switch {
+	case p.In == "path":
+		p.Schema.Pattern = forms[p.Name]
+	case p.Name == "If-Match":
+		p.Required, p.Schema.Pattern = true, `^("[1-9][0-9]{0,8}"|[1-9][0-9]{0,8})$`
+	case p.Name == "state":
+		p.Schema.Items.Enum = words(coord.Jobs.States()...)
+	case p.Name == "kinds":
+		p.Schema.Items.Enum = words(coord.EventKinds...)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/api"
 	"signalbox/internal/coord"
+	"signalbox/internal/provider"
 )
 
 // contract is what these tests read of the document.
@@ -144,4 +145,17 @@ func TestABodyThatTheSchemaForbidsIsRefused(t *testing.T) {
 func TestABodyOfAnotherKindIsAnUnsupportedMediaType(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ask(operator, http.MethodPost, "/api/admission", `{"paused":true}`, "Content-Type", "text/plain").want(http.StatusUnsupportedMediaType).problem(coord.Invalid)
+}
+
+// Schemathesis found this one: an inspection that failed had no lists.
+func TestAListThatIsEmptyIsNoNull(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fake.OnInspect = func(provider.Target) (coord.Inspection, error) {
+		return coord.Inspection{Auth: coord.AuthUnknown, Problem: "it does not start"}, nil
+	}
+	w.addAgent("a")
+	r := w.ask(operator, http.MethodPost, "/api/agents/a/inspect", "").want(http.StatusOK)
+	if seen := data[coord.Agent](r).Inspection; seen == nil || seen.Problem == "" || seen.Capabilities == nil || seen.Operations == nil || seen.Identity.Files == nil {
+		t.Errorf("the inspection is %+v", seen)
+	}
 }

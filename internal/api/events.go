@@ -75,17 +75,14 @@ type stream struct {
 	kinds  []coord.EventKind
 	// after is the cursor; sent is the last one that the reader was told.
 	after, sent int64
-	resync      string // why the cursor is of no use, "" when it is
-	// by is whose stream it is; checked is when that credential was last found
-	// to be good.
-	by      coord.CredentialID
-	checked time.Time
-	release func()
+	resync      string             // why the cursor is of no use, "" when it is
+	by          coord.CredentialID // whose stream it is
+	release     func()
 }
 
 // stream opens a stream: everything that can be refused is refused here.
 func (a *API) stream(ctx context.Context, in *eventsInput) (*stream, error) {
-	s := &stream{api: a, by: actor(ctx).Credential, checked: time.Now()}
+	s := &stream{api: a, by: actor(ctx).Credential}
 	var fields []coord.Field
 	for i, kind := range in.Kinds {
 		if !slices.Contains(coord.EventKinds, coord.EventKind(kind)) {
@@ -221,7 +218,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter) {
 	switch {
 	case errors.Is(err, errStopping):
 		s.bye(out, "Signalbox is stopping")
-	case errors.Is(err, errRevoked):
+	case errors.Is(err, errEnded):
 		s.bye(out, err.Error())
 	case ctx.Err() == nil:
 		s.api.log.Info("an event stream was cut off: its reader took nothing for too long, or the connection broke", "seq", s.sent, "err", err)
@@ -270,9 +267,6 @@ func (s *stream) follow(ctx context.Context, out *page) error {
 			}
 			beat.Reset(coord.StreamBeat)
 		}
-		if err := s.stillAllowed(ctx); err != nil {
-			return err
-		}
 		if s.after < head {
 			continue
 		}
@@ -288,27 +282,8 @@ func (s *stream) follow(ctx context.Context, out *page) error {
 	}
 }
 
-// errRevoked ends the streams of a credential.
-var errRevoked = errors.New("the credential of the stream was revoked")
-
-// stillAllowed ends a stream within coord.StreamBeat after its credential was
-// revoked: nothing else would, because the door looks only at new requests.
-func (s *stream) stillAllowed(ctx context.Context) error {
-	if time.Since(s.checked) < coord.StreamBeat {
-		return nil
-	}
-	s.checked = time.Now()
-	return s.api.journal.View(ctx, func(v *journal.View) error {
-		all, err := v.Credentials()
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(all, func(c coord.Credential) bool { return c.ID == s.by }) {
-			return errRevoked
-		}
-		return nil
-	})
-}
+// errEnded ends the streams of a credential.
+var errEnded = errors.New("the credential of the stream was revoked or has expired")
 
 // begin tells the reader where it stands, so that it can come back even if
 // nothing happens before it is cut.
@@ -326,10 +301,20 @@ func (s *stream) begin(out *page) error {
 }
 
 // page reads the next events that are wanted and moves the cursor past all
-// that were looked at.
-func (s *stream) page(ctx context.Context) (events []coord.Event, head int64, err error) {
+// that were looked at. It is errEnded when the reader may not have them any
+// more: at once after a revocation, which is an event itself and wakes every
+// stream, and at most coord.StreamBeat after a session expired. Nobody else
+// looks, because the door asks only who begins a request.
+func (s *stream) page(ctx context.Context) (events []journal.Record, head int64, err error) {
 	err = s.api.journal.View(ctx, func(v *journal.View) (err error) {
-		if events, err = v.Events(s.after, s.filter, coord.EventPage); err != nil {
+		ended, err := v.CredentialEnded(s.by, s.api.journal.Now().Wall.Add(-coord.SessionTTL))
+		if ended {
+			return errEnded
+		}
+		if err != nil {
+			return err
+		}
+		if events, err = v.Records(s.after, s.filter, coord.EventPage); err != nil {
 			return err
 		}
 		head, err = v.Head()
@@ -344,18 +329,14 @@ func (s *stream) page(ctx context.Context) (events []coord.Event, head int64, er
 		s.after = head
 	}
 	if len(s.kinds) > 0 {
-		events = slices.DeleteFunc(events, func(e coord.Event) bool { return !slices.Contains(s.kinds, e.Kind) })
+		events = slices.DeleteFunc(events, func(e journal.Record) bool { return !slices.Contains(s.kinds, e.Kind) })
 	}
 	return events, head, nil
 }
 
-func (s *stream) send(out *page, events []coord.Event) error {
+func (s *stream) send(out *page, events []journal.Record) error {
 	for _, e := range events {
-		doc, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		if err := out.Event(Cursor(s.api.journal.Epoch(), e.Seq), "", doc); err != nil {
+		if err := out.Event(Cursor(s.api.journal.Epoch(), e.Seq), "", e.Doc); err != nil {
 			return err
 		}
 		s.sent = e.Seq

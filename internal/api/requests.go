@@ -52,15 +52,18 @@ type Outcome struct {
 type Inbox struct {
 	Drafts   []coord.Job     `json:"drafts" doc:"Newest first, without their plans"`
 	Requests []coord.Request `json:"requests" doc:"Oldest first"`
-	Unknowns []coord.Attempt `json:"unknowns" doc:"Attempts of unknown outcome that nobody resolved, oldest first"`
-	Count    InboxCount      `json:"count"`
+	// ChangeSets wait for a review.
+	ChangeSets []coord.ChangeSet `json:"change_sets" doc:"Oldest first"`
+	Unknowns   []coord.Attempt   `json:"unknowns" doc:"Attempts of unknown outcome that nobody resolved, oldest first"`
+	Count      InboxCount        `json:"count"`
 }
 
 // InboxCount counts what waits. Drafts counts up to coord.MaxPage.
 type InboxCount struct {
-	Drafts   int `json:"drafts"`
-	Requests int `json:"requests"`
-	Unknowns int `json:"unknowns"`
+	Drafts     int `json:"drafts"`
+	Requests   int `json:"requests"`
+	ChangeSets int `json:"change_sets"`
+	Unknowns   int `json:"unknowns"`
 }
 
 func (a *API) addRequests() {
@@ -88,7 +91,7 @@ func (a *API) addRequests() {
 			}
 			return a.Approval.Decide(ctx, ref, in.Body, actor(ctx))
 		})
-	write(a, op("decide-requests", http.MethodPost, "/requests/decide", "Decide several requests; each has its own outcome", coord.RoleOperator), a.decideAll)
+	write(a, op("decide-requests", http.MethodPost, "/decisions", "Decide several requests; each has its own outcome", coord.RoleOperator), a.decideAll)
 	read(a, op("inbox", http.MethodGet, "/inbox", "Everything that waits for the operator", coord.RoleRead), a.inbox)
 }
 
@@ -139,8 +142,17 @@ func (a *API) inbox(ctx context.Context, _ *nothing) (out Inbox, err error) {
 		if out.Requests, err = v.OpenRequests(); err != nil {
 			return err
 		}
+		pending, err := v.PendingChangeSets()
+		if err != nil {
+			return err
+		}
+		out.ChangeSets = []coord.ChangeSet{}
+		for _, c := range pending {
+			if c.State == coord.ChangeSetOpen {
+				out.ChangeSets = append(out.ChangeSets, c)
+			}
+		}
 		open, err := v.OpenAttempts()
-		out.Unknowns = []coord.Attempt{}
 		for _, at := range open {
 			if at.State == coord.AttemptUnknown {
 				out.Unknowns = append(out.Unknowns, at)
@@ -148,9 +160,6 @@ func (a *API) inbox(ctx context.Context, _ *nothing) (out Inbox, err error) {
 		}
 		return err
 	})
-	if out.Drafts == nil {
-		out.Drafts = []coord.Job{}
-	}
-	out.Count = InboxCount{len(out.Drafts), len(out.Requests), len(out.Unknowns)}
+	out.Count = InboxCount{len(out.Drafts), len(out.Requests), len(out.ChangeSets), len(out.Unknowns)}
 	return out, err
 }

@@ -70,6 +70,9 @@ type repairInput struct {
 }
 
 func (a *API) addDoctor() {
+	defer func() {
+		a.huma.OpenAPI().Components.Schemas.Map()["Repair"].Properties["codes"].Items.Enum = words(synthesis.Repairable...)
+	}()
 	list(a, operation{id: "examine", method: http.MethodGet, path: "/doctor", summary: "What is stuck, orphaned or inconsistent; reads all stored bytes", tag: "operation", role: coord.RoleRead},
 		func(ctx context.Context, _ *nothing) ([]synthesis.Finding, int64, error) {
 			out, err := a.Doctor.Check(ctx)
@@ -77,11 +80,7 @@ func (a *API) addDoctor() {
 		})
 	write(a, operation{id: "repair", method: http.MethodPost, path: "/doctor", summary: "Mend what is provably safe to mend", tag: "operation", role: coord.RoleOperator},
 		func(ctx context.Context, in *repairInput) ([]synthesis.Finding, error) {
-			out, err := a.Doctor.Repair(ctx, in.Body.Codes...)
-			if out == nil {
-				out = []synthesis.Finding{}
-			}
-			return out, err
+			return a.Doctor.Repair(ctx, in.Body.Codes...)
 		})
 }
 

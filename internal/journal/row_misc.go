@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"signalbox/internal/coord"
 )
@@ -74,6 +75,16 @@ func (v *View) Credential(hash string) (coord.Credential, error) {
 // Credentials gives every credential that was not revoked, oldest first.
 func (v *View) Credentials() ([]coord.Credential, error) {
 	return list[coord.Credential](v, `SELECT doc FROM credentials WHERE revoked = 0 ORDER BY id`)
+}
+
+// CredentialEnded reports whether a credential was revoked, or is that of a
+// browser session which was made before t.
+func (v *View) CredentialEnded(id coord.CredentialID, t time.Time) (bool, error) {
+	c, err := find[coord.Credential](v, "", `SELECT doc FROM credentials WHERE id = $1`, id)
+	if coord.CodeOf(err) == coord.NotFound {
+		return false, nil // it never began
+	}
+	return c.Revoked != nil || c.Kind == "session" && c.Made.Wall.Before(t), err
 }
 
 // AddCredential stores a credential and gives it its id.
