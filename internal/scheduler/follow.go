@@ -217,8 +217,10 @@ func (o *owner) event(tx *journal.Tx, ev provider.Event) (coord.Request, error) 
 }
 
 // flush commits the text that waits.
-func (o *owner) flush() bool {
-	texts := o.answer.take(false)
+func (o *owner) flush() bool { return o.say(o.answer.take(false)) }
+
+// say commits text.
+func (o *owner) say(texts []coord.Text) bool {
 	if len(texts) == 0 {
 		return true
 	}
@@ -338,6 +340,9 @@ func (o *owner) finish(end provider.End) {
 	var file coord.Artifact
 	if c.On == coord.AttemptComplete {
 		c.Statement = statement(o.agent, o.answer.text.String(), o.answer.dropped, o.s.Journal.Now())
+		if c.Statement.Bytes > coord.MaxTextChunk && o.say(texts) {
+			texts = nil // the last of a long answer need not wait until the whole is stored
+		}
 		if c.Statement.Bytes > 0 {
 			file = coord.Artifact{Job: o.job, Task: o.task, Attempt: o.id, Agent: o.agent, Name: "answer.md", Media: "text/markdown; charset=utf-8", Origin: "said"}
 			if err := o.keep(&file, []byte(o.answer.text.String())); err != nil {
