@@ -86,7 +86,6 @@ func New(o Options) *API {
 	a.addPlans()
 	a.addAttempts()
 	a.addRequests()
-	a.addChangeSets()
 	a.addArtifacts()
 	a.addTokens()
 	a.addEvents()
