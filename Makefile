@@ -30,12 +30,16 @@ build: ## build bin/signalbox, one static binary
 test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a skipped test fails
 	go run ./internal/tools/testgate -timeout 15m -race "$(patsubst %,./%/...,$(wildcard internal cmd))" -plain ./e2e/...
 
+.PHONY: model
+model: ## let machine, operator and agents do anything: 300,000 steps of the model test
+	SIGNALBOX_MODEL_STEPS=300000 go run ./internal/tools/testgate -v -timeout 15m -run '^TestNothingThatCanHappenBreaksAPromise$$' -plain ./internal/scheduler
+
 .PHONY: sweep
 sweep: ## kill the program at every step of a job, and look what became of it
 	go run ./internal/tools/testgate -timeout 15m -fault "./internal/journal ./e2e"
 
 .PHONY: check
-check: lint vuln test sweep ## what CI runs: lint, vuln, test and sweep
+check: lint vuln test model sweep ## what CI runs: lint, vuln, test, model and sweep
 
 .PHONY: lint
 lint: $(GOLANGCI) ## gofmt and the linters of .golangci.yml, go vet among them
