@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -108,12 +109,17 @@ func (l *lander) current() (stat, bool, error) {
 		}
 		return s, true, nil
 	}
-	switch coord.CodeOf(err) {
-	case coord.NotFound, coord.Invalid, coord.Limit:
+	if unreadable(err) {
 		l.foreign(err.Error())
-		return s, false, nil
+		err = nil
 	}
 	return s, false, err
+}
+
+// unreadable reports an error that says that there is something else than a
+// file that may be read, or nothing.
+func unreadable(err error) bool {
+	return slices.Contains([]coord.Code{coord.NotFound, coord.Invalid, coord.Limit}, coord.CodeOf(err))
 }
 
 // write puts the approved content under the temporary name, for the owner of
@@ -166,17 +172,16 @@ func (l *lander) drop() { _ = unix.Unlinkat(l.fd(), l.step.Temp, 0) }
 // finish removes what was displaced and approved to go.
 func (l *lander) finish() error {
 	l.r.at(pointVerified)
+	l.end(coord.StepLanded, "the former content is still there as "+quote(l.step.Temp))
 	// Durable first: after a power cut the path must not be found with neither
 	// content.
 	if err := l.dir.Sync(); err != nil {
 		return err
 	}
-	if err := unix.Unlinkat(l.fd(), l.step.Temp, 0); err != nil {
-		l.end(coord.StepLanded, "the former content is still there as "+quote(l.step.Temp))
-		return nil
+	if unix.Unlinkat(l.fd(), l.step.Temp, 0) == nil {
+		l.r.at(pointRemoved)
+		l.end(coord.StepLanded, "")
 	}
-	l.r.at(pointRemoved)
-	l.end(coord.StepLanded, "")
 	return l.dir.Sync()
 }
 

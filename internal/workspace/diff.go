@@ -96,7 +96,7 @@ func (d *FileDiff) text(before, after string) {
 	if len(text) > coord.MaxDiff {
 		text, d.Cut = text[:strings.LastIndexByte(text[:coord.MaxDiff], '\n')+1], true
 	}
-	if text == "" && (before != "") != (after != "") {
+	if text == "" && d.Change.Kind != coord.FileRenamed {
 		d.Notes = append(d.Notes, "the file is empty")
 	}
 	d.Text = text

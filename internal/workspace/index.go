@@ -132,7 +132,10 @@ func (x *index) file(r *Root, p, full string) GitFile {
 	h := x.hash()
 	fmt.Fprintf(h, "blob %d\x00", len(f.Content))
 	h.Write(f.Content)
-	if bytes.Equal(h.Sum(nil), e.object) && (e.mode&0o100 != 0) == (f.Mode&0o100 != 0) {
+	switch {
+	case (e.mode&0o100 != 0) != (f.Mode&0o100 != 0):
+		return GitModified
+	case bytes.Equal(h.Sum(nil), e.object):
 		return GitClean
 	}
 	// Line ends and filters can make a clean file differ. Then git goes by what

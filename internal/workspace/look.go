@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -70,12 +69,12 @@ const other = "other"
 // cannot be read by the rules.
 func (l *lander) sum(name string) (string, error) {
 	content, _, err := l.r.readIn(l.dir, l.step.Path, name)
-	switch coord.CodeOf(err) {
-	case "":
+	switch {
+	case err == nil:
 		return Sum(content), nil
-	case coord.NotFound:
+	case coord.CodeOf(err) == coord.NotFound:
 		return "", nil
-	case coord.Invalid, coord.Limit:
+	case unreadable(err):
 		return other, nil
 	}
 	return "", err
@@ -110,8 +109,11 @@ func Tidy(ctx context.Context, r *Root, store Store, step coord.LandingStep) (bo
 	}
 	defer l.dir.Close()
 	temp, _, err := l.r.readIn(l.dir, step.Path, step.Temp)
+	if unreadable(err) {
+		return coord.CodeOf(err) == coord.NotFound, nil
+	}
 	if err != nil {
-		return coord.CodeOf(err) == coord.NotFound, ignoring(err, coord.NotFound, coord.Invalid, coord.Limit)
+		return false, err
 	}
 	at, err := l.sum(l.base)
 	if err != nil {
@@ -136,12 +138,4 @@ func Tidy(ctx context.Context, r *Root, store Store, step coord.LandingStep) (bo
 		return false, trouble(step.Path, err)
 	}
 	return true, l.dir.Sync()
-}
-
-// ignoring gives err unless it has one of the codes.
-func ignoring(err error, codes ...coord.Code) error {
-	if slices.Contains(codes, coord.CodeOf(err)) {
-		return nil
-	}
-	return err
 }

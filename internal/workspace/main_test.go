@@ -1,8 +1,10 @@
 package workspace_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
 )
@@ -20,7 +23,7 @@ import (
 const roleVar = "SIGNALBOX_TEST_WORKSPACE"
 
 // roles are what a child can do; it gets its arguments and exits by the error.
-var roles = map[string]func(args []string) error{"land": landAndDie}
+var roles = map[string]func(args []string) error{"land": land}
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVar); role != "" {
@@ -37,8 +40,6 @@ func TestMain(m *testing.M) {
 type memory struct {
 	mu   sync.Mutex
 	kept map[string][]byte
-	// got is called before Get returns.
-	got func()
 }
 
 func newMemory() *memory { return &memory{kept: map[string][]byte{}} }
@@ -46,9 +47,6 @@ func newMemory() *memory { return &memory{kept: map[string][]byte{}} }
 func (m *memory) Get(_ context.Context, sha string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.got != nil {
-		m.got()
-	}
 	b, ok := m.kept[sha]
 	if !ok {
 		return nil, coord.Errorf(coord.NotFound, "there is no content %s", sha)
@@ -62,6 +60,28 @@ func (m *memory) Put(_ context.Context, b []byte) (string, error) {
 	sha := workspace.Sum(b)
 	m.kept[sha] = b
 	return sha, nil
+}
+
+// shelf is the store of the product, for what outlives its process.
+type shelf struct{ *artifact.Store }
+
+func openShelf(dir string) (shelf, error) {
+	s, err := artifact.New(dir, func(s string) string { return s })
+	return shelf{s}, err
+}
+
+func (s shelf) Get(_ context.Context, sha string) ([]byte, error) {
+	r, _, err := s.Open(sha)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func (s shelf) Put(ctx context.Context, b []byte) (string, error) {
+	ref, err := s.Store.Put(ctx, bytes.NewReader(b), coord.MaxFile)
+	return ref.SHA256, err
 }
 
 // tree makes a folder of files; a name that ends in / is a folder.

@@ -44,6 +44,7 @@ var denials = []denial{
 	{why: "a place from which editors and hooks run programs unasked", readable: true, patterns: []string{
 		".vscode", ".idea", ".zed", ".fleet", ".vs", ".devcontainer", ".husky", ".githooks", ".direnv",
 	}},
+	{why: "a runtime's configuration, which can make tests run programs", patterns: []string{"bunfig.toml", ".bunfig.toml"}},
 	{why: "installed packages, which nobody reviews", readable: true, patterns: []string{"node_modules"}},
 }
 
@@ -139,6 +140,10 @@ func denied(name string) *denial {
 	// SSH's keys of any kind have no extension, and source files have one.
 	if strings.HasPrefix(name, "id_") && !strings.Contains(name, ".") {
 		return &denials[1]
+	}
+	// What is kept from confined tests is kept from agents.
+	if coord.HiddenName(name) {
+		return &denial{why: "what is kept from tests"}
 	}
 	return nil
 }

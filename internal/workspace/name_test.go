@@ -56,7 +56,7 @@ func TestDeniedNamesAreRefusedAtEveryDepth(t *testing.T) {
 	for _, name := range []string{
 		".env", ".env.local", ".envrc", "prod.env", ".npmrc", ".netrc", ".git-credentials", ".aws", ".ssh", ".docker", ".kube",
 		"id_rsa", "id_ed25519.bak", "id_work", "server.pem", "tls.key", "store.p12", "terraform.tfstate",
-		".git", "other.git", ".hg", ".svn", ".jj", "CVS", "git~1", ".codex", ".claude", ".cursor", ".signalbox-x",
+		"bunfig.toml", ".git", "other.git", ".hg", ".svn", ".jj", "CVS", "git~1", ".codex", ".claude", ".cursor", ".signalbox-x",
 		// The same on a file system that does not tell case apart.
 		".GIT", ".Env", "ID_RSA", "SERVER.PEM", ".\u017fsh", ".docKer", ".\u212aube",
 		// Windows drops dots and spaces at the end.

@@ -312,12 +312,12 @@ func (o *Overlay) Rename(ctx context.Context, from, to string) (coord.FileChange
 	if target.after != nil {
 		return coord.FileChange{}, coord.Errorf(coord.Conflict, "%s exists: delete it first", quote(to))
 	}
-	moved, origin := *source.after, source.origin
+	moved := *source.after
 	if target.before != nil {
 		// Over a deleted file it is a change of that file.
-		moved.mode, origin = target.before.mode, o.unclaimed(to)
+		moved.mode = target.before.mode
 	}
-	target.origin = origin
+	target.origin = source.origin
 	earlier, known := o.files[to]
 	if _, err := o.commit(to, target, &moved); err != nil {
 		return coord.FileChange{}, err
