@@ -2,6 +2,7 @@ package codex
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"signalbox/internal/coord"
@@ -258,25 +259,27 @@ func (t turn) end(said, asked bool) *provider.End {
 	return end
 }
 
-// word names the kind of a fault.
-func (f fault) word() string {
-	var word string
+// kind names the kind of a fault, and the status of HTTP that it comes from, 0
+// for none.
+func (f fault) kind() (word string, status int) {
 	if json.Unmarshal(f.Info, &word) == nil {
-		return word
+		return word, 0
 	}
-	var variant map[string]json.RawMessage
-	if json.Unmarshal(f.Info, &variant) == nil && len(variant) == 1 {
-		for word = range variant {
-			return word
+	var variant map[string]struct {
+		Status int `json:"httpStatusCode"`
+	}
+	if stdio.Decode(f.Info, &variant) == nil && len(variant) == 1 {
+		for word, of := range variant {
+			return word, of.Status
 		}
 	}
-	return ""
+	return "", 0
 }
 
 // words quotes what Codex says of a fault.
 func (f fault) words() string {
 	text := stdio.Quote(f.Message)
-	if word := f.word(); word != "" {
+	if word, _ := f.kind(); word != "" {
 		text += " (" + stdio.Cut(word, maxName) + ")"
 	}
 	return text
@@ -284,7 +287,11 @@ func (f fault) words() string {
 
 // cause is what a fault means to the port.
 func (f fault) cause() (string, coord.AttemptState) {
-	switch f.word() {
+	word, status := f.kind()
+	if status == http.StatusUnauthorized {
+		word = "unauthorized"
+	}
+	switch word {
 	case "unauthorized":
 		return provider.CauseAuth, coord.AttemptFailed
 	case "contextWindowExceeded":

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
@@ -47,6 +48,8 @@ type session struct {
 	asked     map[string]*pending
 	calls     int
 	questions int
+	// routines are those that insist on an interruption.
+	routines  sync.WaitGroup
 	cancel    sync.Once
 	cancelOut provider.CancelOutcome
 	cancelErr error
@@ -156,16 +159,59 @@ func (s *session) learn(turn string) bool {
 	s.q.Put(provider.Event{Kind: provider.EventReceipt, Receipt: &coord.Receipt{Kind: "turn", Reference: turn, At: s.clock()}}, 0)
 	if stop {
 		// The cancellation came while nobody knew what to interrupt.
-		s.c.Reply(s.interruption(turn))
+		s.insist(turn, nil)
 	}
 	return true
 }
 
-// interruption is the request to interrupt. What Codex answers to it proves
-// nothing: only the end of the turn does.
-func (s *session) interruption(turn string) stdio.Outgoing {
-	id := s.c.Begin(func(stdio.Message) {})
-	return stdio.Outgoing{ID: id, Method: methodInterrupt, Params: interruptParams{Thread: s.thread, Turn: turn}}
+// interruptPause is between two requests to interrupt.
+const interruptPause = 50 * time.Millisecond
+
+// interrupt asks once, and gives whether Codex took it, later.
+func (s *session) interrupt(ctx context.Context, turn string) (<-chan bool, error) {
+	taken := make(chan bool, 1)
+	id := s.c.Begin(func(m stdio.Message) { taken <- stdio.Unpack(m, methodInterrupt, nil) == nil })
+	_, err := s.c.Write(ctx, stdio.Outgoing{ID: id, Method: methodInterrupt, Params: interruptParams{Thread: s.thread, Turn: turn}})
+	return taken, err
+}
+
+// insist asks to interrupt until Codex takes it: for a moment after it began a
+// turn, and told so, it answers that there is none (0.163.0 and 0.171.0). That
+// it took the request proves nothing; only the end of the turn does. asked is
+// what came of a first request, nil for none.
+func (s *session) insist(turn string, asked <-chan bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.routines.Go(func() {
+		for {
+			if asked == nil {
+				var err error
+				if asked, err = s.interrupt(context.Background(), turn); err != nil {
+					s.c.Broken(err)
+					return
+				}
+			}
+			select {
+			case taken := <-asked:
+				if taken || s.phase().ended {
+					return
+				}
+			case <-s.c.Dead():
+				return
+			}
+			pause := time.NewTimer(interruptPause)
+			select {
+			case <-pause.C:
+			case <-s.c.Dead():
+				pause.Stop()
+				return
+			}
+			asked = nil
+		}
+	})
 }
 
 // phase is where the attempt is.
@@ -213,7 +259,7 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 			return provider.CancelAsked, nil
 		}
 	}
-	_, err := s.c.Write(ctx, s.interruption(turn))
+	asked, err := s.interrupt(ctx, turn)
 	for _, p := range open {
 		if _, failed := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: p.refusal("")}); failed != nil {
 			err = errors.Join(err, failed)
@@ -224,6 +270,7 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 		s.c.Broken(err)
 		return provider.CancelUnknown, err
 	}
+	s.insist(turn, asked)
 	return provider.CancelAsked, nil
 }
 
@@ -255,6 +302,7 @@ func (s *session) Close(ctx context.Context) (coord.ActivityState, error) {
 			return activity, err
 		}
 	}
+	s.routines.Wait()
 	if err := s.launched.discard(); err != nil {
 		s.logger.Warn("the private folder of a Codex could not be removed", "error", err)
 	}
