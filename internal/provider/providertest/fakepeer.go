@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,9 @@ type peer struct {
 	changed  chan struct{}
 }
 
-// ask is one request of the peer.
+// ask is one request of the peer, or a call of a tool.
 type ask struct {
+	call    bool
 	done    bool
 	outcome provider.Delivery
 }
@@ -99,6 +101,8 @@ func (p *peer) play(s Step) bool {
 		}
 	case Ask:
 		p.ask(s)
+	case Call:
+		p.call(s)
 	case Await:
 		a := p.asks[requestID(s.Name)]
 		return a == nil || a.done
@@ -205,6 +209,26 @@ func (p *peer) ask(s Step) {
 	}
 }
 
+// call calls a tool, within what an adapter lets through.
+func (p *peer) call(s Step) {
+	id := requestID(s.Name)
+	open := 0
+	for _, a := range p.asks {
+		if a.call && !a.done {
+			open++
+		}
+	}
+	p.asks[id] = &ask{call: true}
+	offered := slices.ContainsFunc(p.work.Tools, func(t provider.Tool) bool { return t.Name == s.Text })
+	if !offered || open == coord.MaxCalls || p.cancels > 0 {
+		p.answer(id, Answered{Name: s.Name, Failed: true}, provider.Undeliverable)
+		return
+	}
+	p.emit(provider.Event{Kind: provider.EventCall, Call: &provider.Call{
+		Origin: coord.RequestOrigin{Session: p.session(), Item: s.Name, Request: id}, Tool: s.Text, Arguments: s.Arguments,
+	}})
+}
+
 // answer records an answer that the peer got; outcome is what a later Respond
 // is told.
 func (p *peer) answer(id string, got Answered, outcome provider.Delivery) {
@@ -227,7 +251,7 @@ func (p *peer) cancel(now time.Time) provider.CancelOutcome {
 		if !a.done {
 			var name string
 			_ = json.Unmarshal([]byte(id), &name) // made by requestID
-			p.answer(id, Answered{Name: name}, provider.Undeliverable)
+			p.answer(id, Answered{Name: name, Failed: a.call}, provider.Undeliverable)
 		}
 	}
 	if p.script.Cancel == CancelBreaks {

@@ -149,7 +149,14 @@ func (s *session) Respond(_ context.Context, a provider.Answer) (provider.Delive
 	}
 	var name string
 	_ = json.Unmarshal([]byte(a.Request), &name) // made by requestID
-	p.answer(a.Request, Answered{Name: name, Option: a.Option, Text: a.Text}, provider.Delivered)
+	got := Answered{Name: name, Option: a.Option, Text: a.Text}
+	if q.call {
+		got = Answered{Name: name, Failed: true}
+		if a.Result != nil {
+			got.Text, got.Failed = a.Result.Text, a.Result.Failed
+		}
+	}
+	p.answer(a.Request, got, provider.Delivered)
 	p.advance(time.Now())
 	p.wake()
 	return provider.Delivered, nil

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"encoding/json"
 	"time"
 
 	"signalbox/internal/coord"
@@ -66,8 +67,10 @@ type Step struct {
 	After time.Duration `json:"after,omitempty"`
 	// Text is what is said, or the title of what is asked or done.
 	Text string `json:"text,omitempty"`
-	// Name is the label of Ask, Await, Withdraw and Hold.
+	// Name is the label of Ask, Call, Await, Withdraw and Hold.
 	Name string `json:"name,omitempty"`
+	// Arguments are those of Call, whose tool is Text.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Options are those of Ask.
 	Options []coord.Option `json:"options,omitempty"`
 	// State is that of End.
@@ -96,9 +99,10 @@ const (
 	Act    Do = "act"
 	Spend  Do = "spend"
 	Attach Do = "attach"
-	// Ask asks the operator; Await waits for the answer; Withdraw takes the
-	// request back.
+	// Ask asks the operator, Call calls a tool; Await waits for the answer;
+	// Withdraw takes the request back.
 	Ask      Do = "ask"
+	Call     Do = "call"
 	Await    Do = "await"
 	Withdraw Do = "withdraw"
 	// End ends the turn with State, EndAgain repeats the end.
@@ -142,6 +146,8 @@ type Answered struct {
 	Name string `json:"name"`
 	// Option is the chosen option, "" for cancelled or refused without one.
 	Option string `json:"option"`
-	// Text is the answer to a question.
+	// Text is the answer to a question, or what a call gave.
 	Text string `json:"text,omitempty"`
+	// Failed is set of a call that was refused or went wrong.
+	Failed bool `json:"failed,omitempty"`
 }

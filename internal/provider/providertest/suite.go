@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,43 @@ type Harness struct {
 	// New makes an adapter whose peers play the script. What it starts is
 	// cleaned up by the test's end.
 	New func(t *testing.T, s Script) Subject
+	// Tools tells that the route offers Signalbox's tools to agents. Work that
+	// comes with tools is refused by the others.
+	Tools bool
+	// Questions tells that what the route's agents ask of the operator are
+	// questions, and never permissions.
+	Questions bool
+	// Cannot are steps that the route's protocol has no words for.
+	Cannot []Do
+}
+
+// ask is a step that asks the operator.
+func (h Harness) ask(name, title string) Step {
+	s := Step{Do: Ask, Name: name, Text: title}
+	if !h.Questions {
+		s.Options = YesNo()
+	}
+	return s
+}
+
+// answer is the operator's to a request, and what the peer gets of it: an
+// option, or words where the route asks questions.
+func (h Harness) answer(name, request, word string) (provider.Answer, Answered) {
+	if h.Questions {
+		return provider.Answer{Request: request, Decision: coord.DecisionAnswered, Text: word}, Answered{Name: name, Text: word}
+	}
+	return provider.Answer{Request: request, Decision: coord.DecisionApproved, Option: word}, Answered{Name: name, Option: word}
+}
+
+// yes is such an answer that the peer's getting of is not looked at.
+func (h Harness) yes(request string) provider.Answer {
+	a, _ := h.answer("", request, "yes")
+	return a
+}
+
+// can leaves out the steps that the route cannot play.
+func (h Harness) can(steps ...Step) []Step {
+	return slices.DeleteFunc(steps, func(s Step) bool { return slices.Contains(h.Cannot, s.Do) })
 }
 
 // Subject is an adapter with its peers.
@@ -43,7 +81,7 @@ func Run(t *testing.T, h Harness) {
 		name string
 		run  func(*testing.T, Harness)
 	}{
-		{"prepare", testPrepare}, {"send", testSend}, {"events", testEvents}, {"requests", testRequests},
+		{"prepare", testPrepare}, {"send", testSend}, {"events", testEvents}, {"requests", testRequests}, {"calls", testCalls},
 		{"cancel", testCancel}, {"loss", testLoss}, {"bad peers", testBadPeers}, {"close", testClose}, {"afterwards", testAfterwards},
 	}
 	for _, g := range groups {
@@ -139,7 +177,7 @@ func wellFormed(e provider.Event) error {
 			return fmt.Errorf("an event of kind %q with the member of %q set = %v", e.Kind, kind, is)
 		}
 	}
-	if e.Request != nil && e.Request.Origin.Request == "" {
+	if e.Request != nil && e.Request.Origin.Request == "" || e.Call != nil && e.Call.Origin.Request == "" {
 		return errors.New("a request without the provider's id")
 	}
 	return nil

@@ -10,39 +10,46 @@ import (
 )
 
 func testRequests(t *testing.T, h Harness) {
-	ask := Step{Do: Ask, Name: "p1", Text: "Run ls", Options: YesNo()}
+	ask := h.ask("p1", "Run ls")
 	await := Step{Do: Await, Name: "p1"}
 	end := Step{Do: End, State: coord.AttemptCompleted}
 	said := Step{Do: Say, Text: "done"}
 
-	t.Run("carry the provider's own options", func(t *testing.T) {
+	t.Run("carry the provider's own words and options", func(t *testing.T) {
 		tr := h.send(t, ask, await, said, end)
 		r := tr.request()
-		if r.Kind != coord.Permission || r.Content.Title != "Run ls" || !slices.Equal(r.Options, YesNo()) {
+		kind := coord.Permission
+		if h.Questions {
+			kind = coord.Question
+		}
+		if r.Kind != kind || r.Content.Title != "Run ls" || !slices.Equal(r.Options, ask.Options) {
 			t.Errorf("the request is %+v", r)
 		}
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "always"}, provider.Delivered)
+		answer, got := h.answer("p1", r.Origin.Request, "always")
+		tr.respond(answer, provider.Delivered)
 		tr.finish()
-		tr.answered(Answered{Name: "p1", Option: "always"})
+		tr.answered(got)
 	})
 	t.Run("are answered once however often the answer is given", func(t *testing.T) {
 		tr := h.send(t, ask, await, said, end)
 		r := tr.request()
 		var all sync.WaitGroup
-		for _, option := range []string{"yes", "yes", "yes", "yes"} {
-			all.Go(func() {
-				tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: option}, provider.Delivered)
-			})
+		yes, got := h.answer("p1", r.Origin.Request, "yes")
+		for range 4 {
+			all.Go(func() { tr.respond(yes, provider.Delivered) })
 		}
 		all.Wait()
 		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionDenied, Option: "no"}, provider.Delivered)
 		tr.finish()
-		tr.answered(Answered{Name: "p1", Option: "yes"})
+		tr.answered(got)
 	})
 	for _, c := range []struct {
 		decision coord.DecisionState
 		option   string
 	}{{coord.DecisionDenied, "no"}, {coord.DecisionDenied, ""}, {coord.DecisionExpired, ""}, {coord.DecisionWithdrawn, ""}} {
+		if h.Questions && c.option != "" {
+			continue
+		}
 		t.Run("are "+string(c.decision)+" with option \""+c.option+"\"", func(t *testing.T) {
 			tr := h.send(t, ask, await, said, end)
 			r := tr.request()
@@ -63,7 +70,7 @@ func testRequests(t *testing.T, h Harness) {
 		tr := h.send(t, ask, Step{Do: Say, Text: "meanwhile"}, await, said, end)
 		r := tr.request()
 		tr.until(provider.EventText)
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"}, provider.Delivered)
+		tr.respond(h.yes(r.Origin.Request), provider.Delivered)
 		tr.finish()
 	})
 	t.Run("that the provider takes back are withdrawn", func(t *testing.T) {
@@ -73,14 +80,14 @@ func testRequests(t *testing.T, h Harness) {
 		if got := all[len(all)-1].Withdrawn; got != r.Origin.Request {
 			t.Errorf("withdrawn is %q, asked was %q", got, r.Origin.Request)
 		}
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"}, provider.Undeliverable)
+		tr.respond(h.yes(r.Origin.Request), provider.Undeliverable)
 		tr.finish()
 	})
 	t.Run("are undeliverable after the end", func(t *testing.T) {
 		tr := h.send(t, ask, said, end)
 		r := tr.request()
 		tr.finish()
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"}, provider.Undeliverable)
+		tr.respond(h.yes(r.Origin.Request), provider.Undeliverable)
 		tr.close()
 		tr.answered()
 	})
@@ -106,24 +113,24 @@ func testCancel(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("answers every open request as cancelled", func(t *testing.T) {
-		tr := h.send(t, Step{Do: Ask, Name: "p1", Text: "Run ls", Options: YesNo()}, Step{Do: Await, Name: "p1"})
+		tr := h.send(t, h.ask("p1", "Run ls"), Step{Do: Await, Name: "p1"})
 		r := tr.request()
 		tr.cancel()
 		tr.answered(Answered{Name: "p1"})
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"}, provider.Undeliverable)
+		tr.respond(h.yes(r.Origin.Request), provider.Undeliverable)
 		tr.finish()
 		tr.answered(Answered{Name: "p1"})
 	})
 	t.Run("withdraws requests that come after it", func(t *testing.T) {
 		tr := h.sendScript(t, Script{Steps: []Step{{Do: Say, Text: "a"}}, CancelSteps: []Step{
-			{Do: Ask, Name: "p2", Text: "Run rm", Options: YesNo()}, {Do: Await, Name: "p2"}, {Do: End, State: coord.AttemptCancelled}}})
+			h.ask("p2", "Run rm"), {Do: Await, Name: "p2"}, {Do: End, State: coord.AttemptCancelled}}})
 		tr.until(provider.EventText)
 		tr.cancel()
 		r := tr.request()
 		if e := tr.next(); e.Kind != provider.EventWithdrawn || e.Withdrawn != r.Origin.Request {
 			t.Errorf("after the request came %+v", e)
 		}
-		tr.respond(provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"}, provider.Undeliverable)
+		tr.respond(h.yes(r.Origin.Request), provider.Undeliverable)
 		tr.finish()
 		tr.answered(Answered{Name: "p2"})
 	})

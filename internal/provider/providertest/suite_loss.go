@@ -11,7 +11,7 @@ import (
 )
 
 func testLoss(t *testing.T, h Harness) {
-	ask := Step{Do: Ask, Name: "p1", Text: "Run ls", Options: YesNo()}
+	ask := h.ask("p1", "Run ls")
 	for _, c := range []struct {
 		name  string
 		steps []Step
@@ -39,7 +39,7 @@ func testLoss(t *testing.T, h Harness) {
 				t.Errorf("the loss is %+v", lost)
 			}
 			if request != "" {
-				got, _ := tr.session.Respond(t.Context(), provider.Answer{Request: request, Decision: coord.DecisionApproved, Option: "yes"})
+				got, _ := tr.session.Respond(t.Context(), h.yes(request))
 				if got != provider.Undeliverable {
 					t.Errorf("after the loss Respond gave %q", got)
 				}
@@ -141,10 +141,10 @@ func testClose(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("of a closed session answers and cancels nothing", func(t *testing.T) {
-		tr := h.send(t, Step{Do: Ask, Name: "p1", Text: "Run ls", Options: YesNo()})
+		tr := h.send(t, h.ask("p1", "Run ls"))
 		r := tr.request()
 		tr.close()
-		got, _ := tr.session.Respond(t.Context(), provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionApproved, Option: "yes"})
+		got, _ := tr.session.Respond(t.Context(), h.yes(r.Origin.Request))
 		if got != provider.Undeliverable {
 			t.Errorf("Respond gave %q", got)
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 func TestFakeKeepsThePromisesOfThePort(t *testing.T) {
-	for _, route := range []coord.Route{coord.RouteACP, coord.RouteA2A} {
+	for _, route := range []coord.Route{coord.RouteACP, coord.RouteCodex, coord.RouteA2A} {
 		t.Run(string(route), func(t *testing.T) {
-			providertest.Run(t, providertest.Harness{New: func(_ *testing.T, s providertest.Script) providertest.Subject {
+			providertest.Run(t, providertest.Harness{Tools: true, Questions: route == coord.RouteCodex, New: func(_ *testing.T, s providertest.Script) providertest.Subject {
 				f := providertest.NewFake(route, providertest.Always(s))
 				f.Timing = provider.Timing{Setup: 100 * time.Millisecond}
 				w := work("att_1")
