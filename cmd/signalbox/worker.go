@@ -42,6 +42,10 @@ func build(declared []directory.Declared) daemon.Build {
 		if err != nil {
 			return none, err
 		}
+		contents, err := artifact.NewContents(filepath.Join(g.Dir, "contents"))
+		if err != nil {
+			return none, err
+		}
 		quota, err := space(ctx, g.Journal)
 		if err != nil {
 			return none, err
@@ -69,7 +73,7 @@ func build(declared []directory.Declared) daemon.Build {
 		results := synthesis.New(g.Journal, store)
 		loop := scheduler.New(scheduler.Options{
 			Journal: g.Journal, Adapters: adapters, Store: store, Quota: quota,
-			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger,
+			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger, Contents: contents,
 		})
 		return daemon.Parts{
 			Loop:   loop,
@@ -78,7 +82,7 @@ func build(declared []directory.Declared) daemon.Build {
 				Directory: dir,
 				Presets:   known{},
 				Planning:  planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir}),
-				Approval:  approval.New(g.Journal),
+				Approval:  approval.New(g.Journal, contents),
 				Scheduler: loop,
 				Synthesis: results,
 				Doctor:    synthesis.NewDoctor(g.Journal, store),

@@ -86,6 +86,7 @@ func New(o Options) *API {
 	a.addPlans()
 	a.addAttempts()
 	a.addRequests()
+	a.addChangeSets()
 	a.addArtifacts()
 	a.addTokens()
 	a.addEvents()

@@ -78,7 +78,8 @@ func refForms() map[string]string {
 	return map[string]string{
 		"job": `^` + job + `$`, "task": `^` + key + `$`, "agent": `^` + key + `$`,
 		"attempt":    `^(att_` + ulid + `|tsk_` + ulid + `(/[1-9])?|` + job + `/` + key + `(/[1-9])?)$`,
-		"change_set": `^(c` + number + `|cs_` + ulid + `)$`, "request": `^(r` + number + `|req_` + ulid + `)$`, "artifact": `^art_` + ulid + `$`, "token": `^crd_` + ulid + `$`,
+		"change_set": `^(c` + number + `|cs_` + ulid + `)$`, "request": `^(r` + number + `|req_` + ulid + `)$`,
+		"artifact": `^art_` + ulid + `$`, "token": `^crd_` + ulid + `$`,
 	}
 }
 

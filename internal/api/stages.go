@@ -49,6 +49,9 @@ type Approval interface {
 	DecideAll(ctx context.Context, list []approval.Answered, by coord.Actor) ([]approval.Outcome, error)
 	CancelJob(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
 	CancelTask(ctx context.Context, ref coord.TaskRef, by coord.Actor) (coord.Task, error)
+	Display(ctx context.Context, ref coord.ChangeSetRef) (approval.Display, error)
+	Review(ctx context.Context, ref coord.ChangeSetRef, r approval.Review, by coord.Actor) (coord.ChangeSet, error)
+	Comment(ctx context.Context, ref coord.ChangeSetRef, comment string, by coord.Actor) (coord.ChangeSet, error)
 	Resolve(ctx context.Context, ref coord.AttemptRef, how coord.ResolutionKind, reason, text string, by coord.Actor) (coord.Attempt, error)
 }
 

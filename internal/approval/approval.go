@@ -7,15 +7,17 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
+	"signalbox/internal/workspace"
 )
 
 // Approval records the operator's acts. It is safe for concurrent use.
 type Approval struct {
-	journal *journal.Journal
+	journal  *journal.Journal
+	contents workspace.Store
 }
 
-// New makes an Approval on a journal.
-func New(j *journal.Journal) *Approval { return &Approval{journal: j} }
+// New makes an Approval on a journal and on the contents of change sets.
+func New(j *journal.Journal, contents workspace.Store) *Approval { return &Approval{j, contents} }
 
 // operator refuses every other role.
 func operator(by coord.Actor) error {

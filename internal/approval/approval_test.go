@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/approval"
+	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
 	"signalbox/internal/redact"
@@ -50,7 +51,11 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	return &world{approval.New(j), t, j}
+	contents, err := artifact.NewContents(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{approval.New(j, contents), t, j}
 }
 
 // do runs fn in the writer.

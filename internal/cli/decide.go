@@ -49,6 +49,9 @@ func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
 	for _, r := range in.Requests {
 		rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), a.State(string(r.Decision)), string(r.Agent), screen.Ago(r.Opened.Wall), screen.OneLine(r.Content.Title, coord.MaxTitle)})
 	}
+	for _, c := range in.ChangeSets {
+		rows = append(rows, []string{fmt.Sprintf("c%d", c.Number), a.State(string(c.State)), string(c.Agent), screen.Ago(c.Opened.Wall), about(c)})
+	}
 	for i, t := range in.Unknowns {
 		rows = append(rows, []string{unknowns[i], a.State(string(t.State)), string(t.Agent), screen.Ago(t.Observed.Wall), screen.OneLine(t.Reason, coord.MaxTitle)})
 	}
@@ -62,12 +65,15 @@ func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
 
 // settle says how what waits is settled.
 func (a *app) settle(in api.Inbox, unknowns []string) {
-	if len(in.Requests)+len(in.Unknowns)+len(in.Drafts) == 0 {
+	if len(in.Requests)+len(in.ChangeSets)+len(in.Unknowns)+len(in.Drafts) == 0 {
 		a.Say("nothing waits for you")
 	}
 	if len(in.Requests) > 0 {
 		n := in.Requests[0].Number
 		a.Say("a request:     signalbox request show r%d, then request approve r%d or deny r%d", n, n, n)
+	}
+	if len(in.ChangeSets) > 0 {
+		a.Say("changes:       signalbox review c%d", in.ChangeSets[0].Number)
 	}
 	if len(unknowns) > 0 {
 		a.Say("an unknown:    signalbox attempt show %s", unknowns[0])

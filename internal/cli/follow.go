@@ -127,6 +127,18 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 			return err
 		}
 		return f.text(f.keys[e.Task], t)
+	case coord.ChangesMoved:
+		var c struct {
+			Number int64                `json:"number"`
+			State  coord.ChangeSetState `json:"state"`
+			Files  int                  `json:"files"`
+		}
+		if err := json.Unmarshal(e.Data, &c); err != nil {
+			return err
+		}
+		if c.State == coord.ChangeSetOpen {
+			f.Say("%s changed and held back: signalbox review c%d", screen.Plural(c.Files, "file"), c.Number)
+		}
 	case coord.TaskChanged:
 		var t struct {
 			Key    string          `json:"key"`

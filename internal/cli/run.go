@@ -27,7 +27,9 @@ func (f *approvalFlags) add(c *cobra.Command) {
 
 func (a *app) runCommand() *cobra.Command {
 	var f approvalFlags
-	var agent, title, workspace string
+	var agent, title, workspace, base string
+	var read, write, each bool
+	var tests []string
 	var deadline time.Duration
 	c := &cobra.Command{
 		Use: "run TASK", Short: "Draft one task, look at it, run it on y, and follow it", Args: cobra.ExactArgs(1),
@@ -36,7 +38,8 @@ streams what the agent writes, puts what the agent asks before you, and ends as
 job wait does: 0 completed, 10 failed, 11 cancelled, 12 unknown, 13 you are
 needed. Off a terminal it only drafts and ends with 13, unless --approved names
 the digest of the plan. With - the task is read from standard input.`,
-		Example: `  signalbox run --agent opencode --in . "Say what this project does"`,
+		Example: `  signalbox run --agent opencode --in . "Say what this project does"
+  signalbox run --agent codex --in . --write --test src/p.test.ts "Fix the failing test"`,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			text := args[0]
 			if text == "-" {
@@ -53,6 +56,7 @@ the digest of the plan. With - the task is read from standard input.`,
 					return err
 				}
 			}
+			task.Operations, task.Writes, task.Tests, task.Base = operations(read, write || each, len(tests) > 0), writes(each), tests, base
 			j, err := c.Draft(ctx, coord.Plan{Title: title, Deadline: coord.Duration(deadline), Tasks: []coord.PlanTask{task}})
 			if err != nil {
 				return err
@@ -63,11 +67,38 @@ the digest of the plan. With - the task is read from standard input.`,
 	c.Flags().StringVarP(&agent, "agent", "a", "", "the agent to ask")
 	c.Flags().StringVar(&title, "title", "", "title (default: the first line)")
 	c.Flags().StringVar(&workspace, "in", "", "folder that the agent starts in (default: an empty one)")
+	c.Flags().BoolVar(&read, "read", false, "let it read the folder through Signalbox")
+	c.Flags().BoolVar(&write, "write", false, "let it change files there; the changes are held back for your review")
+	c.Flags().BoolVar(&each, "each", false, "let it change files there, each after you allowed it")
+	c.Flags().StringSliceVar(&tests, "test", nil, "let it run these files of tests in the sandbox")
+	c.Flags().StringVar(&base, "base", "", "change set that the work starts from, such as c7")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "how long it may take, at most 2h (default 30m)")
 	f.add(c)
 	_ = c.MarkFlagRequired("agent") // the flag is there: it was made above
 	_ = c.RegisterFlagCompletionFunc("agent", a.completeAgents)
 	return c
+}
+
+// operations are those that the flags of run name; none are the default.
+func operations(read, write, test bool) []coord.Operation {
+	var out []coord.Operation
+	if read || write || test {
+		out = append(out, coord.Read)
+	}
+	if write {
+		out = append(out, coord.Write)
+	}
+	if test {
+		out = append(out, coord.Test)
+	}
+	return out
+}
+
+func writes(each bool) coord.WriteMode {
+	if each {
+		return coord.Each
+	}
+	return ""
 }
 
 func (a *app) jobRun() *cobra.Command {

@@ -241,6 +241,34 @@ func (c *Client) Decide(ctx context.Context, ref string, d approval.Decision) (c
 	return post[coord.Request](ctx, c, d, "/requests/%s/decide", ref)
 }
 
+// ChangeSets gives up to limit change sets, newest first, with numbers below
+// before (0: from the newest), and the next before (0: there are no more).
+func (c *Client) ChangeSets(ctx context.Context, before int64, limit int) (sets []coord.ChangeSet, next int64, err error) {
+	query := url.Values{"before": {strconv.FormatInt(before, 10)}, "limit": {strconv.Itoa(limit)}}
+	page, err := document[api.Page[coord.ChangeSet]](ctx, c, call{method: http.MethodGet, path: path("/change-sets"), query: query})
+	return page.Data, page.Next, err
+}
+
+// ChangeSet gives a change set without contents.
+func (c *Client) ChangeSet(ctx context.Context, ref string) (coord.ChangeSet, error) {
+	return get[coord.ChangeSet](ctx, c, "/change-sets/%s", ref)
+}
+
+// Display gives what a change set changes, exactly.
+func (c *Client) Display(ctx context.Context, ref string) (approval.Display, error) {
+	return get[approval.Display](ctx, c, "/change-sets/%s/diff", ref)
+}
+
+// Review approves or discards a change set.
+func (c *Client) Review(ctx context.Context, ref string, r approval.Review) (coord.ChangeSet, error) {
+	return post[coord.ChangeSet](ctx, c, r, "/change-sets/%s/review", ref)
+}
+
+// Comment remarks on a change set.
+func (c *Client) Comment(ctx context.Context, ref, text string) (coord.ChangeSet, error) {
+	return post[coord.ChangeSet](ctx, c, map[string]string{"text": text}, "/change-sets/%s/comment", ref)
+}
+
 // Inbox gives everything that waits for the operator.
 func (c *Client) Inbox(ctx context.Context) (api.Inbox, error) {
 	return get[api.Inbox](ctx, c, "/inbox")

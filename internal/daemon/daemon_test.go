@@ -73,7 +73,7 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 	return daemon.Parts{
 		Stages: api.Stages{
 			Directory: agents, Scheduler: loop, Bytes: store,
-			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal),
+			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal, nil),
 		},
 		Loop: loop,
 	}, nil

@@ -76,12 +76,15 @@ func (tx *Tx) Summarize(r coord.Result) ([]coord.Artifact, error) {
 			return nil, err
 		}
 	}
-	if err := tx.keepNumber(requestNumbers); err != nil {
-		return nil, err
+	for _, n := range []numbered{requestNumbers, changeSetNumbers} {
+		if err := tx.keepNumber(n); err != nil {
+			return nil, err
+		}
 	}
 	for _, query := range []string{
 		`DELETE FROM attempts WHERE job = $1`,
 		`DELETE FROM requests WHERE job = $1`,
+		`DELETE FROM change_sets WHERE job = $1`,
 		`UPDATE jobs SET kept = 1, plan = '{}' WHERE id = $1`,
 	} {
 		if err := tx.put(query, r.Job); err != nil {

@@ -84,6 +84,17 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 			if t.Workspace != "" {
 				fmt.Fprintf(w, "      in %s\n", Clean(t.Workspace))
 			}
+			if t.Base != "" {
+				fmt.Fprintf(w, "      on top of the changes %s\n", Clean(t.Base))
+			}
+			if t.Writes == coord.Each {
+				fmt.Fprintln(w, "      asks you before each write, which then changes the file at once")
+			} else if t.Writes == coord.Staged {
+				fmt.Fprintln(w, "      writes are held back for your review")
+			}
+			if len(t.Tests) > 0 {
+				fmt.Fprintf(w, "      may run %s up to %s without asking\n", Clean(strings.Join(t.Tests, ", ")), Plural(t.TestRuns, "time"))
+			}
 			for _, in := range t.Inputs {
 				fmt.Fprintf(w, "      with the result of %s by %s (sha256 %s)\n", in.Key, in.Agent, Short(in.SHA256))
 			}
@@ -206,6 +217,17 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 			fmt.Fprintf(w, ": %s", Clean(d.Reason))
 		}
 		fmt.Fprintln(w)
+		if r.Kind.Effective() {
+			fmt.Fprintf(w, "     effect %s", r.Effect)
+			if r.Done != nil && r.Done.Note != "" {
+				fmt.Fprintf(w, ": %s", Clean(r.Done.Note))
+			}
+			if r.Done != nil && r.Done.Report != nil {
+				t := r.Done.Report
+				fmt.Fprintf(w, ": tests %s, %d passed, %d failed, %d skipped", t.Outcome, t.Passed, t.Failed, t.Skipped)
+			}
+			fmt.Fprintln(w)
+		}
 		fmt.Fprintf(w, "     answer %s", r.Delivery)
 		if r.Delivered != "" {
 			fmt.Fprintf(w, ": %s", Clean(r.Delivered))

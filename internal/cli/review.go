@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/internal/approval"
+	"signalbox/internal/client"
+	"signalbox/internal/coord"
+	"signalbox/internal/screen"
+	"signalbox/internal/workspace"
+)
+
+// reviewFlags decide off a terminal.
+type reviewFlags struct {
+	approve, discard, list bool
+	approval.Review
+}
+
+func (a *app) reviewCommand() *cobra.Command {
+	var f reviewFlags
+	c := &cobra.Command{
+		Use: "review [CHANGES]", Short: "Look at what agents wrote, and let it land or discard it", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeChangeSets,
+		Long: `Review shows the changes that agents made and Signalbox held back, exactly. On y
+they land in the workspace: each file only if it is still as it was. Without a
+change set all that wait are gone through. Elsewhere than at a terminal the
+changes are written out; --approve or --discard then decide on exactly what
+--digest names, and --only on some of the files.`,
+		Example: "  signalbox review\n  signalbox review c7 --approve --digest DIGEST --only src/parser.go",
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.review(ctx, c, args, f)
+		}),
+	}
+	c.Flags().BoolVar(&f.approve, "approve", false, "let the change set land, without asking")
+	c.Flags().BoolVar(&f.discard, "discard", false, "throw the change set away, without asking")
+	c.Flags().BoolVar(&f.list, "list", false, "only list the change sets, decided or not")
+	c.Flags().StringVar(&f.Digest, "digest", "", "digest of the change set as you saw it")
+	c.Flags().StringSliceVar(&f.Only, "only", nil, "land only these files")
+	c.Flags().StringVarP(&f.Reason, "message", "m", "", "a comment for the record")
+	c.MarkFlagsMutuallyExclusive("approve", "discard", "list")
+	return c
+}
+
+func (a *app) review(ctx context.Context, c *client.Client, args []string, f reviewFlags) error {
+	if f.list {
+		sets, _, err := c.ChangeSets(ctx, 0, coord.MaxPage)
+		if err != nil {
+			return err
+		}
+		return a.Show(sets, func(w io.Writer) { a.changeSets(w, sets) })
+	}
+	refs := args
+	if len(refs) == 0 {
+		in, err := c.Inbox(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range in.ChangeSets {
+			refs = append(refs, fmt.Sprintf("c%d", s.Number))
+		}
+		switch {
+		case len(refs) == 0:
+			a.Say("no changes wait for a review")
+			return nil
+		case !a.Asks:
+			return a.Show(in.ChangeSets, func(w io.Writer) { a.changeSets(w, in.ChangeSets) })
+		}
+	}
+	for _, ref := range refs {
+		if err := a.reviewOne(ctx, c, ref, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeSets writes a line for each.
+func (a *app) changeSets(w io.Writer, sets []coord.ChangeSet) {
+	var rows [][]string
+	for _, s := range sets {
+		rows = append(rows, []string{fmt.Sprintf("c%d", s.Number), a.State(string(s.State)), string(s.Agent), s.Key, screen.Ago(s.Opened.Wall), about(s)})
+	}
+	a.Rows(w, []string{"changes", "state", "agent", "task", "since", "files"}, rows)
+}
+
+// about names the files of a change set in a line.
+func about(s coord.ChangeSet) string {
+	names := make([]string, len(s.Files))
+	for i, f := range s.Files {
+		names[i] = f.Path
+	}
+	return screen.OneLine(strings.Join(names, " "), coord.MaxTitle)
+}
+
+func (a *app) reviewOne(ctx context.Context, c *client.Client, ref string, f reviewFlags) error {
+	if f.approve || f.discard {
+		if f.Digest == "" {
+			return coord.Errorf(coord.Invalid, "name what you looked at: --digest, from signalbox review %s --json", ref)
+		}
+		f.Decision = coord.ChangeSetDiscard
+		if f.approve {
+			f.Decision = coord.ChangeSetApprove
+		}
+		return a.decideChanges(ctx, c, ref, f.Review)
+	}
+	d, err := c.Display(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if !a.Asks || a.JSON || d.ChangeSet.State != coord.ChangeSetOpen {
+		return a.Show(d, func(w io.Writer) { a.display(w, d, a.TTY) })
+	}
+	a.display(a.Err, d, true)
+	f.Digest = d.ChangeSet.Digest
+	for {
+		fmt.Fprintf(a.Err, "\nlet c%d land? [y]es, [n]o and discard it, [f]ile by file, [c]omment, [s]kip: ", d.ChangeSet.Number)
+		answer, err := a.ReadLine(ctx)
+		if err != nil {
+			a.Say("")
+			return declined(err)
+		}
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			f.Decision = coord.ChangeSetApprove
+			return a.decideChanges(ctx, c, ref, f.Review)
+		case "n", "no":
+			f.Decision = coord.ChangeSetDiscard
+			return a.decideChanges(ctx, c, ref, f.Review)
+		case "f":
+			return a.fileByFile(ctx, c, ref, d, f.Review)
+		case "c":
+			if err := a.commentOn(ctx, c, ref); err != nil {
+				return err
+			}
+		case "s", "":
+			a.Say("c%d waits", d.ChangeSet.Number)
+			return nil
+		}
+	}
+}
+
+// fileByFile asks for each file.
+func (a *app) fileByFile(ctx context.Context, c *client.Client, ref string, d approval.Display, r approval.Review) error {
+	r.Only = nil
+	for _, f := range d.Files {
+		a.diff(a.Err, f, true)
+		yes, err := a.Ask(ctx, "let "+screen.OneLine(f.Change.Path, coord.MaxTitle)+" land?")
+		if err != nil {
+			return declined(err)
+		}
+		if yes {
+			r.Only = append(r.Only, f.Change.Path)
+		}
+	}
+	r.Decision = coord.ChangeSetApprove
+	if len(r.Only) == 0 {
+		r.Decision = coord.ChangeSetDiscard
+	}
+	return a.decideChanges(ctx, c, ref, r)
+}
+
+func (a *app) commentOn(ctx context.Context, c *client.Client, ref string) error {
+	fmt.Fprint(a.Err, "comment: ")
+	text, err := a.ReadLine(ctx)
+	if err != nil {
+		return declined(err)
+	}
+	_, err = c.Comment(ctx, ref, strings.TrimSpace(text))
+	return err
+}
+
+// landingLook is how often a landing is looked at: it takes milliseconds a file.
+const landingLook = 50 * time.Millisecond
+
+// decideChanges decides, and sees a landing to its end.
+func (a *app) decideChanges(ctx context.Context, c *client.Client, ref string, r approval.Review) error {
+	s, err := c.Review(ctx, ref, r)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(landingLook)
+	defer tick.Stop()
+	for !coord.ChangeSets.Final(s.State) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if s, err = c.ChangeSet(ctx, ref); err != nil {
+			return err
+		}
+	}
+	if err := a.Show(s, func(w io.Writer) { a.landed(w, s) }); err != nil {
+		return err
+	}
+	if s.State == coord.ChangeSetPartial || s.State == coord.ChangeSetStale {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// landed tells what became of each file.
+func (a *app) landed(w io.Writer, s coord.ChangeSet) {
+	fmt.Fprintf(w, "c%d is %s\n", s.Number, s.State)
+	if s.State == coord.ChangeSetStale && s.Comment != "" {
+		fmt.Fprintf(w, "  %s\n", screen.OneLine(s.Comment, coord.MaxReason))
+	}
+	for _, step := range s.Steps {
+		line := fmt.Sprintf("  %s  %s", a.State(string(step.State)), screen.OneLine(step.Path, coord.MaxTitle))
+		if step.Note != "" {
+			line += "  " + screen.OneLine(step.Note, coord.MaxReason)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// display writes a change set for a person to decide on.
+func (a *app) display(w io.Writer, d approval.Display, terminal bool) {
+	st := a.Styles(terminal)
+	s := d.ChangeSet
+	added, removed := 0, 0
+	for _, f := range d.Files {
+		added, removed = added+f.Added, removed+f.Removed
+	}
+	fmt.Fprintf(w, "%s  %s  task %s by %s, %s, +%d -%d\n", st.Bold.Render(fmt.Sprintf("c%d", s.Number)), st.Mark(string(s.State)),
+		s.Key, s.Agent, screen.Plural(len(d.Files), "file"), added, removed)
+	fmt.Fprintf(w, "workspace %s", screen.OneLine(s.Base.Path, coord.MaxPath))
+	if d.Git.Head != "" {
+		fmt.Fprintf(w, " at commit %s", screen.Short(d.Git.Head))
+	}
+	fmt.Fprintf(w, "\ndigest %s\n", s.Digest)
+	for _, n := range d.Notes {
+		fmt.Fprintf(w, "%s %s\n", st.Busy.Render("!"), screen.OneLine(n, coord.MaxReason))
+	}
+	for _, f := range d.Files {
+		if git := d.Git.Files[f.Change.Path]; git != "" && git != workspace.GitClean && git != workspace.GitUntracked {
+			fmt.Fprintf(w, "%s %s is %s in git's eyes\n", st.Busy.Render("!"), screen.OneLine(f.Change.Path, coord.MaxTitle), git)
+		}
+	}
+	for _, f := range d.Files {
+		a.diff(w, f, terminal)
+	}
+}
+
+// diff writes one file's change.
+func (a *app) diff(w io.Writer, f workspace.FileDiff, terminal bool) {
+	st := a.Styles(terminal)
+	fmt.Fprintf(w, "\n%s  +%d -%d\n", st.Bold.Render(screen.OneLine(f.Change.Path, coord.MaxPath)), f.Added, f.Removed)
+	for _, n := range f.Notes {
+		fmt.Fprintf(w, "  %s\n", screen.OneLine(n, coord.MaxReason))
+	}
+	for line := range strings.Lines(screen.Clean(f.Text)) {
+		text := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(text, "+"):
+			text = st.Good.Render(text)
+		case strings.HasPrefix(text, "-"):
+			text = st.Bad.Render(text)
+		case strings.HasPrefix(text, "@@"):
+			text = st.Dim.Render(text)
+		}
+		fmt.Fprintln(w, text)
+	}
+	if f.Cut {
+		fmt.Fprintln(w, st.Busy.Render("  the rest is longer than can be shown"))
+	}
+}
+
+func (a *app) completeChangeSets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	in, err := c.Inbox(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, s := range in.ChangeSets {
+		out = append(out, fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, about(s)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
