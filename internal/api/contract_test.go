@@ -22,7 +22,10 @@ var contract = sync.OnceValue(func() (doc struct {
 			Headers map[string]any
 		}
 		Security   []map[string][]string
-		Parameters []struct{ Name, In string }
+		Parameters []struct {
+			Name, In string
+			Schema   struct{ Pattern string }
+		}
 	}
 	Components struct {
 		Responses map[string]struct {
@@ -61,6 +64,11 @@ func TestTheDocumentSaysOfEachOperationHowItRefusesAndWhoMayAsk(t *testing.T) {
 			}
 			if o.Responses["404"].Ref == "" && strings.Contains(path, "{") {
 				t.Errorf("%s names something and does not declare 404", o.ID)
+			}
+			for _, p := range o.Parameters {
+				if p.In == "path" && p.Schema.Pattern == "" {
+					t.Errorf("%s does not say of which form %s is: see refForms", o.ID, p.Name)
+				}
 			}
 			if len(o.Security) != 2 || len(o.Security[0]["bearer"]) != 1 || len(o.Security[1]["session"]) != 1 {
 				t.Fatalf("%s may be asked with %v", o.ID, o.Security)
