@@ -7,18 +7,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/modelserver"
-	"signalbox/internal/process"
 	"signalbox/internal/provider"
 )
-
-func TestMain(m *testing.M) {
-	process.GateMain()
-	goleak.VerifyTestMain(m)
-}
 
 func TestCodexAnswers(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
