@@ -21,10 +21,10 @@ var (
 	})
 )
 
-// Schemathesis generates requests from an OpenAPI document. Hooks is the module
-// that reaches what exists, for SCHEMATHESIS_HOOKS; it is found below the
-// directory Hooks.
-type Schemathesis struct{ Program, Hooks string }
+// Schemathesis generates requests from an OpenAPI document. Config is the file
+// that says how, and Hooks the directory of the module hooks, which reaches what
+// exists.
+type Schemathesis struct{ Program, Config, Hooks string }
 
 // NewSchemathesis installs it.
 func NewSchemathesis(t testing.TB) Schemathesis {
@@ -35,6 +35,7 @@ func NewSchemathesis(t testing.TB) Schemathesis {
 		t.Fatal(err)
 	}
 	s.Hooks = filepath.Join(root, "e2e", "peers", "python")
+	s.Config = filepath.Join(s.Hooks, "attack.toml")
 	return s
 }
 
