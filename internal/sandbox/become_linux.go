@@ -25,6 +25,10 @@ type becoming struct {
 	exec [3]uintptr
 	// pids are the instructions that compare with the process's own number.
 	pids []*uint32
+	// own grants what /proc tells of the process itself, which has its number
+	// only now.
+	own  unix.LandlockPathBeneathAttr
+	proc []byte
 	// failures are the replies for the three steps; their errno is filled in.
 	failures [3][]byte
 }
@@ -37,6 +41,8 @@ func (b *becoming) ready() {
 			b.pids = append(b.pids, &b.filter[i].K)
 		}
 	}
+	b.proc = []byte("/proc/self\x00")
+	b.own.Allowed_access = uint64(read)
 	for i, step := range []string{stageLandlock, stageSeccomp, stageExec} {
 		b.failures[i] = fmt.Appendf(nil, "{\"failed\":%q,\"errno\":\"000\"}\n", step)
 	}
@@ -56,7 +62,15 @@ func become(b *becoming) {
 		*k = uint32(pid)
 	}
 	step := 0
-	_, _, e := syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, b.ruleset, 0, 0)
+	const cwd, flags = ^uintptr(99), uintptr(unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC) // AT_FDCWD
+	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, cwd, uintptr(unsafe.Pointer(unsafe.SliceData(b.proc))), flags, 0, 0, 0)
+	if e == 0 {
+		b.own.Parent_fd = int32(fd)
+		_, _, e = syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, b.ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&b.own)), 0, 0, 0)
+	}
+	if e == 0 {
+		_, _, e = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, b.ruleset, 0, 0)
+	}
 	if e == 0 {
 		step = 1
 		_, _, e = syscall.RawSyscall(unix.SYS_SECCOMP, modeFilter, 0, uintptr(unsafe.Pointer(&b.prog)))

@@ -64,6 +64,27 @@ func copyTree(from, to string, masks []mask) error {
 	return nil
 }
 
+// Copy makes a private copy of a workspace with changes in it and nothing of
+// what is hidden, for a compiler that must not find secrets to embed. release
+// removes it.
+func (b *Box) Copy(workspace string, changes []Change) (path string, release func() error, err error) {
+	masks, err := scan(workspace)
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := newRunDir(b.dir)
+	if err != nil {
+		return "", nil, err
+	}
+	if err = copyTree(workspace, dir.tree(), masks); err == nil {
+		err = lay(dir.tree(), changes, os.RemoveAll)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, dir.remove())
+	}
+	return dir.tree(), dir.remove, nil
+}
+
 func tooLargeToCopy() error {
 	return coord.Errorf(coord.Limit, "The workspace has more than %d files or %d MiB, too much for the private copy that tests of changes need on this machine.", coord.MaxCopiedFiles, coord.MaxCopied>>20)
 }

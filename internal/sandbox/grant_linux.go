@@ -14,10 +14,10 @@ import (
 
 const read = landlock.ReadFile | landlock.ReadDir
 
-// kernelReads tell a runtime about the machine. Of /proc only what concerns
-// the program itself is among them.
+// kernelReads tell a runtime about the machine. Of processes, only its own is
+// granted, by become.
 var kernelReads = []string{
-	"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems",
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems",
 	"/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count", "/proc/sys/kernel/osrelease",
 	"/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage",
 }

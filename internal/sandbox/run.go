@@ -87,8 +87,9 @@ type order struct {
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"`
 	// Dir is where the program sees the workspace, Source where it is. Layer,
-	// if any, lies over it.
+	// if any, lies over it. Start is the directory below Dir to start in.
 	Dir     string   `json:"dir"`
+	Start   string   `json:"start"`
 	Source  string   `json:"source"`
 	Layer   string   `json:"layer"`
 	Masks   []mask   `json:"masks"`
@@ -110,7 +111,7 @@ func newOrder(s Spec, dir runDir, id fileID) order {
 	}
 	return order{
 		Tier: s.Tier, Program: s.Program, ID: id, Argv: append([]string{s.Program}, fill(s.Args)...),
-		Env: append(baseEnv(dir.scratch()), fill(s.Env)...), Dir: s.Workspace, Source: s.Workspace,
+		Env: append(baseEnv(dir.scratch()), fill(s.Env)...), Dir: s.Workspace, Source: s.Workspace, Start: s.Dir,
 		Reads: s.Reads, Root: dir.root(), Scratch: dir.scratch(), Report: s.Report, Limits: s.Limits,
 	}
 }

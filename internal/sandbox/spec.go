@@ -24,6 +24,9 @@ type Spec struct {
 	// Workspace is the absolute path of the directory that the program sees
 	// read-only and starts in, with its links resolved.
 	Workspace string
+	// Dir, relative to the workspace, is where the program starts; "" is the
+	// workspace itself.
+	Dir string
 	// Changes lie over the workspace, ordered by nothing; at most
 	// coord.MaxChanges, none twice.
 	Changes []Change
@@ -123,6 +126,8 @@ func (s Spec) check(dir string) error {
 		return coord.Errorf(coord.Invalid, "The workspace and the directory for scratch space lie in each other; choose another data directory (--data).")
 	case l.Wall <= 0 || l.CPU < time.Second || l.Output <= 0 || l.Data <= 0 || l.FileSize <= 0 || l.Scratch <= 0 || l.Files <= 3:
 		return coord.Errorf(coord.Invalid, "A confined run has a limit that is not positive.")
+	case s.Dir != "" && !filepath.IsLocal(s.Dir):
+		return coord.Errorf(coord.Invalid, "A confined run starts outside of its workspace.")
 	case len(s.Changes) > coord.MaxChanges:
 		return coord.Errorf(coord.Limit, "A confined run may have %d changed files.", coord.MaxChanges)
 	}

@@ -25,7 +25,7 @@ func stage() {
 	if err != nil {
 		fail(stageOrder, err)
 	}
-	if err := os.Chdir(o.Dir); err != nil {
+	if err := os.Chdir(filepath.Join(o.Dir, o.Start)); err != nil {
 		fail(stageDir, err)
 	}
 	if err := setLimits(o.Limits); err != nil {

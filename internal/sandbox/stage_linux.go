@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -36,7 +37,7 @@ func stage() {
 		}
 		layers = append(layers, "namespaces", "pivot_root")
 	}
-	if err := os.Chdir(o.Dir); err != nil {
+	if err := os.Chdir(filepath.Join(o.Dir, o.Start)); err != nil {
 		fail(stageDir, err)
 	}
 	if err := setLimits(o); err != nil {

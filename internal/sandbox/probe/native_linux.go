@@ -15,6 +15,7 @@ import (
 func native() []Probe {
 	return []Probe{
 		{Name: "threads", Must: true, What: "run several threads", Do: threads},
+		{Name: "read_own_maps", Must: true, What: "read what /proc tells of itself", Do: func(Lab) error { return contains("/proc/self/maps", "rw-p") }},
 
 		{Name: "read_proc_root", What: "read a file outside by /proc/self/root", Do: func(l Lab) error { return contains("/proc/self/root"+out(l, "secret"), l.Secret) }},
 		{Name: "read_victim_environment", What: "read the environment of another process", Do: func(l Lab) error { return contains(victimFile(l, "environ"), l.Secret) }},
