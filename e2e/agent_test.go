@@ -1,9 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"signalbox/internal/coord"
+	"signalbox/e2e/acpframe"
 	"signalbox/internal/redact/redacttest"
 )
 
@@ -52,22 +52,6 @@ type script struct {
 
 type object = map[string]any
 
-// scriptFrame is any message that the agent reads.
-type scriptFrame struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Prompt []struct {
-			Text string `json:"text"`
-		} `json:"prompt"`
-	} `json:"params"`
-	Result struct {
-		Outcome struct {
-			OptionID string `json:"optionId"`
-		} `json:"outcome"`
-	} `json:"result"`
-}
-
 func agentMain(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: "+agentWord+" MODE ID CONTROL [stubborn]")
@@ -75,12 +59,14 @@ func agentMain(args []string) int {
 	}
 	s := &script{mode: args[0], id: args[1], control: args[2], stubborn: len(args) > 3,
 		out: json.NewEncoder(os.Stdout), stop: make(chan struct{}), answer: make(chan string, 1)}
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(nil, coord.MaxFrame)
+	in := acpframe.New(os.Stdin)
 	prompted := false
-	for in.Scan() {
-		var f scriptFrame
-		if err := json.Unmarshal(in.Bytes(), &f); err != nil {
+	for {
+		f, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return 1
 		}
 		switch f.Method {

@@ -3,6 +3,7 @@ package rogue
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox/e2e/acpframe"
 	"signalbox/internal/coord"
 )
 
@@ -20,22 +22,6 @@ import (
 const Word = "rogue-agent"
 
 type object = map[string]any
-
-// frame is any message that the agent reads.
-type frame struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Prompt []struct {
-			Text string `json:"text"`
-		} `json:"prompt"`
-	} `json:"params"`
-	Result struct {
-		Outcome struct {
-			OptionID string `json:"optionId"`
-		} `json:"outcome"`
-	} `json:"result"`
-}
 
 // agent is one ACP agent of one session and one turn.
 type agent struct {
@@ -60,11 +46,12 @@ func Main(args []string) int {
 		answers: make(chan string, coord.MaxPendingRequests)}
 	a.setup = a.ask("/start/", "")
 	a.begin()
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(nil, coord.MaxFrame)
-	for in.Scan() {
-		var f frame
-		if err := json.Unmarshal(in.Bytes(), &f); err != nil {
+	for in := acpframe.New(os.Stdin); ; {
+		f, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return 0
+		}
+		if err != nil {
 			return 1
 		}
 		switch f.Method {
@@ -88,7 +75,6 @@ func Main(args []string) int {
 			}
 		}
 	}
-	return 0
 }
 
 // ask asks the director. Without one there is nothing to play.

@@ -18,8 +18,6 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -30,6 +28,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"signalbox/e2e/acpframe"
 )
 
 // outlive bounds how long a process that nobody ends stays.
@@ -37,19 +37,9 @@ const outlive = 10 * time.Minute
 
 type object = map[string]any
 
-type frame struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Result struct {
-		Outcome struct {
-			OptionID string `json:"optionId"`
-		} `json:"outcome"`
-	} `json:"result"`
-}
-
 // agent reads and writes in one goroutine, so what it does has one order.
 type agent struct {
-	in   *bufio.Scanner
+	in   *acpframe.Reader
 	out  *json.Encoder
 	log  *os.File
 	turn json.RawMessage // the id of the prompt
@@ -75,10 +65,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{in: bufio.NewScanner(os.Stdin), out: json.NewEncoder(os.Stdout), log: log}
-	a.in.Buffer(nil, 1<<20)
+	a := &agent{in: acpframe.New(os.Stdin), out: json.NewEncoder(os.Stdout), log: log}
 	for {
-		f, err := a.next()
+		f, err := a.in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil // which asks for an exit
 		}
@@ -100,14 +89,6 @@ func run(args []string) error {
 			}
 		}
 	}
-}
-
-func (a *agent) next() (frame, error) {
-	var f frame
-	if !a.in.Scan() {
-		return f, cmp.Or(a.in.Err(), io.EOF)
-	}
-	return f, json.Unmarshal(a.in.Bytes(), &f)
 }
 
 // note writes a line that a crash of the machine would not lose.
@@ -133,7 +114,7 @@ func (a *agent) act(mode string) error {
 		os.Exit(7)
 	case "hold":
 		for {
-			f, err := a.next()
+			f, err := a.in.Next()
 			if err != nil {
 				return nil //nolint:nilerr // as above
 			}
@@ -176,7 +157,7 @@ func (a *agent) ask(title string, back bool) error {
 		a.write(object{"jsonrpc": "2.0", "method": "$/cancel_request", "params": object{"requestId": id}})
 	}
 	for {
-		f, err := a.next()
+		f, err := a.in.Next()
 		switch {
 		case err != nil:
 			return err
