@@ -76,9 +76,9 @@ const (
 	eNoCall = retErrno | 38
 )
 
-// unlisted is the first number that the tables do not know (Linux 6.18). Newer
+// unlisted is the first number that the tables do not know (golang.org/x/sys 0.50). Newer
 // calls look absent rather than forbidden.
-const unlisted = 470
+const unlisted = 472
 
 // Flags and values that the rules look at. They are the same on both
 // architectures (include/uapi/linux/sched.h, asm-generic/mman-common.h,
