@@ -18,3 +18,6 @@ func Patterns() []string {
 	}
 	return out
 }
+
+// Denied reports whether a name is denied, for its measurement.
+func Denied(name string) bool { return denied(name) != nil }

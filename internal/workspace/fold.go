@@ -10,6 +10,9 @@ import (
 // systems of macOS and Windows find one file under all of these. It serves to
 // find names that are denied and nothing else.
 func fold(name string) string {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return strings.TrimRight(strings.ToLower(name), ". ")
+	}
 	var b strings.Builder
 	for _, r := range name {
 		b.WriteString(plain(r))

@@ -1,8 +1,12 @@
-// Package workspace tells the folders that agents work in apart.
+// Package workspace is the folder that agents work in: which one it is, what
+// they may see of it, and how what they wrote gets there.
 //
-// It promises to read only what names a folder and the commit checked out in
-// it, and never to run git: a repository's own configuration can make it start
-// programs.
+// It promises that whatever is read or written through it lies in the approved
+// folder, under a name that the rules allow, also while somebody swaps what is
+// there; that what is written goes to a change set and leaves the folder as it
+// is; and that landing an approved change overwrites nothing that somebody else
+// wrote, and can be told truly after a crash. It never runs git: a repository's
+// own configuration can make it start programs.
 package workspace
 
 import (

@@ -16,7 +16,8 @@ type denial struct {
 	why string
 	// readable names may be listed and read, but not written.
 	readable bool
-	// patterns are those of path.Match, in lower case.
+	// patterns are names in lower case, with a * at the beginning or the end
+	// for any text.
 	patterns []string
 }
 
@@ -31,7 +32,7 @@ var denials = []denial{
 		".bash_history", ".zsh_history", ".m2", ".gem", ".cargo", ".config",
 	}},
 	{why: "a private key", patterns: []string{
-		"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
+		"id_rsa", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
 	}},
 	// NTFS and FAT give .git the second name GIT~1, which git refuses as well.
 	{why: "version control's own data, which can make git run programs", patterns: []string{
@@ -116,6 +117,7 @@ func unspeakable(name string) string {
 		switch {
 		case r == '\\' || r == ':':
 			return "a name holds neither backslash nor colon, which separate names elsewhere"
+		case ' ' <= r && r <= '~': // most are, and the tables take time
 		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp):
 			return "the name holds a control or formatting character"
 		case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
@@ -129,21 +131,55 @@ func unspeakable(name string) string {
 // denied gives the denial that a name falls under, nil for none.
 func denied(name string) *denial {
 	name = fold(name)
-	for i := range denials {
-		for _, pattern := range denials[i].patterns {
-			// The patterns are correct, which a test sees to.
-			if ok, _ := path.Match(pattern, name); ok {
-				return &denials[i]
-			}
+	if d, ok := rules.exact[name]; ok {
+		return d
+	}
+	for _, p := range rules.prefixes {
+		if strings.HasPrefix(name, p.text) {
+			return p.denial
+		}
+	}
+	for _, s := range rules.suffixes {
+		if strings.HasSuffix(name, s.text) {
+			return s.denial
 		}
 	}
 	// SSH's keys of any kind have no extension, and source files have one.
 	if strings.HasPrefix(name, "id_") && !strings.Contains(name, ".") {
-		return &denials[1]
+		return rules.exact["id_rsa"]
 	}
 	// What is kept from confined tests is kept from agents.
 	if coord.HiddenName(name) {
 		return &denial{why: "what is kept from tests"}
 	}
 	return nil
+}
+
+// rules are the denials by the form of their patterns: every name of a listing
+// is judged.
+var rules = func() (r struct {
+	exact              map[string]*denial
+	prefixes, suffixes []affix
+}) {
+	r.exact = map[string]*denial{}
+	for i := range denials {
+		d := &denials[i]
+		for _, p := range d.patterns {
+			switch {
+			case strings.HasPrefix(p, "*"):
+				r.suffixes = append(r.suffixes, affix{p[1:], d})
+			case strings.HasSuffix(p, "*"):
+				r.prefixes = append(r.prefixes, affix{p[:len(p)-1], d})
+			default:
+				r.exact[p] = d
+			}
+		}
+	}
+	return r
+}()
+
+// affix is how a denied name begins or ends.
+type affix struct {
+	text   string
+	denial *denial
 }

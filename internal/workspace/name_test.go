@@ -104,7 +104,7 @@ func TestOrdinaryNamesAreAllowed(t *testing.T) {
 
 func TestPatternsAreFoldedAndCorrect(t *testing.T) {
 	for _, p := range workspace.Patterns() {
-		if _, err := filepath.Match(p, ""); err != nil || workspace.Fold(p) != p {
+		if strings.Contains(strings.Trim(p, "*"), "*") || strings.Count(p, "*") > 1 || workspace.Fold(p) != p {
 			t.Errorf("%s can match nothing", p)
 		}
 	}
