@@ -62,7 +62,7 @@ var children = []string{"modelagent", "modelserver", "workspacemcp"}
 var siblings = map[string][]string{
 	"redact": {"coord"}, "sse": {"coord"}, "jsonl": {"coord"}, "clock": {"coord"}, "fault": {"coord"}, "toolwire": {"coord"},
 	// An adapter drives a process or a connection through the port.
-	"provider/acp":    {"provider", "process"},
+	"provider/acp":    {"provider", "process", "provider/stdio"},
 	"provider/codex":  {"provider", "process", "provider/stdio"},
 	"provider/stdio":  {"provider", "process"},
 	"provider/tincan": {"provider", "process"}, "provider/a2a": {"provider", "netguard"},

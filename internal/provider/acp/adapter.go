@@ -2,13 +2,10 @@ package acp
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,12 +15,8 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
-
-// Starter starts programs; process.Starter is the one of the product.
-type Starter interface {
-	Start(ctx context.Context, spec process.Spec) (*process.Process, error)
-}
 
 // Options are what an Adapter may be given; zero values are the product's.
 type Options struct {
@@ -46,12 +39,12 @@ type Options struct {
 
 // Adapter carries out the ACP route.
 type Adapter struct {
-	starter Starter
+	starter stdio.Starter
 	o       Options
 }
 
 // New makes an Adapter.
-func New(starter Starter, o Options) *Adapter {
+func New(starter stdio.Starter, o Options) *Adapter {
 	if o.Timing == (provider.Timing{}) {
 		o.Timing = provider.DefaultTiming
 	}
@@ -82,63 +75,20 @@ type sessionHandle struct {
 	Load bool `json:"load,omitempty"`
 }
 
-// environment builds the child's whole environment. Values of RandomEnv are
-// new at each start and known to nobody else.
-func (a *Adapter) environment(c coord.AgentConfig) ([]string, error) {
-	fixed := maps.Clone(c.Env)
-	if fixed == nil {
-		fixed = map[string]string{}
-	}
-	for _, name := range c.RandomEnv {
-		var b [32]byte
-		_, _ = rand.Read(b[:]) // never fails, see crypto/rand
-		fixed[name] = hex.EncodeToString(b[:])
-		a.o.Secret(name, fixed[name])
-	}
-	for _, name := range c.EnvFromEnv {
-		if value, ok := a.o.Lookup(name); ok {
-			a.o.Secret(name, value)
-		}
-	}
-	return process.Environment(a.o.Lookup, fixed, c.EnvFromEnv)
-}
-
 // start starts the agent of a configuration.
 func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.AgentConfig, bind func(*conn) handler) (*conn, error) {
 	if why := floating(config.Executable, config.Args); why != "" {
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
 	}
-	env, err := a.environment(config)
+	env, err := stdio.Environment(config, a.o.Lookup, a.o.Secret)
 	if err != nil {
-		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: message(err)}
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: stdio.Shown(err)}
 	}
-	p, err := a.starter.Start(ctx, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir})
-	switch {
-	case err == nil:
-		return newConn(p, a.o.Timing, bind), nil
-	case ctx.Err() != nil:
-		return nil, givenUp(ctx)
+	p, err := stdio.Start(ctx, a.starter, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir})
+	if err != nil {
+		return nil, err
 	}
-	transient := false
-	switch coord.CodeOf(err) {
-	case coord.NotFound, coord.Invalid, coord.Limit, coord.Unsupported:
-	default:
-		transient = true
-	}
-	return nil, &provider.Unsent{Cause: provider.CauseSpawn, Message: message(err), Transient: transient}
-}
-
-// message is the text of an error that may be shown.
-func message(err error) string {
-	var e *coord.Error
-	if errors.As(err, &e) && e.Code != coord.Internal {
-		return e.Message
-	}
-	return "The agent could not be started; the log has the cause."
-}
-
-func givenUp(ctx context.Context) *provider.Unsent {
-	return &provider.Unsent{Cause: provider.CauseShutdown, Message: fmt.Sprintf("The preparation was stopped: %v.", context.Cause(ctx))}
+	return newConn(p, a.o.Timing, bind), nil
 }
 
 // unsent says why preparation failed.
@@ -161,7 +111,7 @@ func unsent(ctx context.Context, step string, err error) *provider.Unsent {
 	case errors.As(err, &rpc):
 		return &provider.Unsent{Cause: provider.CauseProtocol, Message: fmt.Sprintf("The agent answered %s with error %d; see 'agent inspect'.", step, rpc.Code)}
 	case ctx.Err() != nil:
-		return givenUp(ctx)
+		return stdio.GivenUp(ctx)
 	}
 	return &provider.Unsent{Cause: provider.CauseSpawn, Message: "The agent could not be talked to; the log has the cause.", Transient: true}
 }
@@ -177,7 +127,7 @@ func (a *Adapter) initialize(ctx context.Context, c *conn) (initializeResult, er
 		return r, err
 	}
 	if string(r.ProtocolVersion) != "1" {
-		return r, &fault{provider.CauseVersion, "The agent answered with protocol version " + quote(string(r.ProtocolVersion)) + "; Signalbox speaks version 1 only."}
+		return r, &fault{provider.CauseVersion, "The agent answered with protocol version " + stdio.Quote(string(r.ProtocolVersion)) + "; Signalbox speaks version 1 only."}
 	}
 	return r, nil
 }
@@ -213,10 +163,10 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 	case r.Modes != nil:
 		var names []string
 		for _, m := range r.Modes.Available {
-			names = append(names, cut(m.ID, maxName))
+			names = append(names, stdio.Cut(m.ID, maxName))
 		}
 		if !slices.Contains(names, mode) {
-			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no mode " + quote(mode) + "; it offers " + quote(strings.Join(names, ", ")) + "."}
+			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no mode " + stdio.Quote(mode) + "; it offers " + stdio.Quote(strings.Join(names, ", ")) + "."}
 		}
 		err = c.call(ctx, methodSetMode, setModeParams{r.SessionID, mode}, nil)
 	default:
@@ -227,12 +177,12 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 			return o.Category == "mode" || o.ID == "mode"
 		})
 		if at < 0 {
-			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no session modes, so its mode cannot be set to " + quote(mode) + "; remove the mode from its configuration."}
+			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no session modes, so its mode cannot be set to " + stdio.Quote(mode) + "; remove the mode from its configuration."}
 		}
 		err = c.call(ctx, methodSetConfig, setConfigParams{r.SessionID, r.ConfigOptions[at].ID, mode}, nil)
 	}
 	if _, ok := errors.AsType[*rpcError](err); ok {
-		return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused the mode " + quote(mode) + "."}
+		return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused the mode " + stdio.Quote(mode) + "."}
 	}
 	return err
 }
@@ -299,10 +249,10 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coo
 // stale compares what was approved with what is there now.
 func stale(approved, now coord.Identity, err error) error {
 	if err != nil {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: message(err)}
+		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Shown(err)}
 	}
 	if diff := approved.Diff(now); len(diff) > 0 {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
+		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp/bridge"
+	"signalbox/internal/provider/stdio"
 )
 
 const (
@@ -59,7 +60,7 @@ func (s *session) ask(id, params json.RawMessage) {
 	case tooMany:
 		s.c.reply(outgoing{ID: id, Result: chosen("")})
 		s.q.put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
-			Kind: "request", Title: clip(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
+			Kind: "request", Title: stdio.Clip(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
 			Detail: fmt.Sprintf("answered as cancelled by Signalbox: more than %d requests were open", coord.MaxPendingRequests),
 		}}, 0)
 	case flood:
@@ -130,7 +131,7 @@ func (s *session) request(id json.RawMessage, p permissionParams, call toolCall)
 	}
 	return provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
 		Kind:    coord.Permission,
-		Origin:  coord.RequestOrigin{Session: s.id, Item: cut(p.ToolCall.ID, maxID), Request: string(id)},
+		Origin:  coord.RequestOrigin{Session: s.id, Item: stdio.Cut(p.ToolCall.ID, maxID), Request: string(id)},
 		Content: call.describe(),
 		Options: options,
 	}}

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/jsonl"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
 
 // maxReplies bounds the answers that wait to be written to an agent that asks
@@ -130,7 +131,7 @@ func (c *conn) readLoop() {
 	c.fault = &fault{f.cause, text}
 	c.mu.Unlock()
 	close(c.dead)
-	c.h.gone(provider.Lost{Cause: f.cause, Reason: reason(text), Activity: activity})
+	c.h.gone(provider.Lost{Cause: f.cause, Reason: stdio.Reason(text), Activity: activity})
 }
 
 // exitLoop ends what an agent leaves behind when it exits: its children may
@@ -228,7 +229,7 @@ func (c *conn) dispatch(line []byte) bool {
 		if e.Method == methodPermission {
 			c.h.ask(e.ID, e.Params)
 		} else {
-			c.reply(outgoing{ID: e.ID, Error: &rpcError{Code: codeNoMethod, Message: "this client does not offer " + cut(e.Method, maxQuote)}})
+			c.reply(outgoing{ID: e.ID, Error: &rpcError{Code: codeNoMethod, Message: "this client does not offer " + stdio.Cut(e.Method, stdio.MaxQuote)}})
 		}
 	case response:
 		c.answer(e.keep())

@@ -2,8 +2,6 @@ package acp
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/provider/stdio"
 )
 
 // fetchers run what a registry serves at the moment of the start, so that
@@ -63,7 +62,7 @@ func (a *Adapter) identify(c coord.AgentConfig) (coord.Identity, error) {
 	}
 	var id coord.Identity
 	add := func(role, path string) (string, error) {
-		f, err := hashFile(role, path)
+		f, err := stdio.HashFile(role, path)
 		if err != nil {
 			return "", err
 		}
@@ -168,28 +167,4 @@ func packageOf(script string) string {
 			return ""
 		}
 	}
-}
-
-// hashFile reads a file to its end, at each call: what is compared with an
-// approval must not come from a cache.
-func hashFile(role, path string) (coord.IdentityFile, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.NotFound, "The agent's %s does not exist or cannot be reached; check its configuration.", role)
-	}
-	f, err := os.Open(real)
-	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.Forbidden, "The agent's %s cannot be read, so its identity cannot be told; check the file's mode.", role)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return coord.IdentityFile{}, coord.Errorf(coord.Invalid, "The agent's %s is not a regular file.", role)
-	}
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return coord.IdentityFile{}, coord.Errorf(coord.Unavailable, "The agent's %s cannot be read to its end.", role)
-	}
-	return coord.IdentityFile{Role: role, Path: real, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, nil
 }

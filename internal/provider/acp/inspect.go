@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp/catalog"
+	"signalbox/internal/provider/stdio"
 )
 
 // bystander is the handler of a connection that carries no attempt.
@@ -45,7 +46,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	}
 	var err error
 	if in.Identity, err = a.identify(t.Config); err != nil {
-		in.Problem = message(err)
+		in.Problem = stdio.Shown(err)
 		return in, nil
 	}
 	a.probe(ctx, t, &in)
@@ -74,7 +75,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 		in.Problem = unsent(ctx, methodInitialize, err).Message
 		return
 	}
-	in.Identity.Version = clip(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
+	in.Identity.Version = stdio.Clip(strings.TrimSpace(r.AgentInfo.Name+" "+r.AgentInfo.Version), coord.MaxTitle)
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "initialize", Has: true, Evidence: coord.Measured, Detail: "protocol version 1"})
 	in.Capabilities = append(in.Capabilities, declared(r)...)
 	opened, err := a.open(ctx, c, t.Scratch, t.Config, []mcpServer{})
@@ -88,7 +89,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 		in.AuthHint = loginHint(t.Config, r.AuthMethods)
 		in.Problem = "The agent wants a login, or its quota is used up; Signalbox does not log anybody in."
 	case errors.As(err, &rpc):
-		in.Problem = reason("The agent answered session/new with " + rpc.Error() + ".")
+		in.Problem = stdio.Reason("The agent answered session/new with " + rpc.Error() + ".")
 	default:
 		in.Problem = unsent(ctx, methodNew, err).Message
 	}
@@ -138,9 +139,9 @@ func modes(r newResult) string {
 	}
 	var names []string
 	for _, m := range r.Modes.Available {
-		names = append(names, cut(m.ID, maxName))
+		names = append(names, stdio.Cut(m.ID, maxName))
 	}
-	return clip("modes "+strings.Join(names, ", ")+"; default "+r.Modes.Current, coord.MaxReason)
+	return stdio.Clip("modes "+strings.Join(names, ", ")+"; default "+r.Modes.Current, coord.MaxReason)
 }
 
 // notAnEndpoint says why well-known programs are no ACP agents.
@@ -165,15 +166,15 @@ func loginHint(c coord.AgentConfig, methods []authMethod) string {
 			break
 		}
 		if m.Type == "terminal" {
-			parts = append(parts, "Run "+quote(strings.Join(append([]string{c.Executable}, m.Args...), " "))+" in a terminal.")
+			parts = append(parts, "Run "+stdio.Quote(strings.Join(append([]string{c.Executable}, m.Args...), " "))+" in a terminal.")
 			continue
 		}
-		parts = append(parts, "The agent offers "+quote(strings.TrimSpace(or(m.Name, m.ID)+" "+m.Description))+".")
+		parts = append(parts, "The agent offers "+stdio.Quote(strings.TrimSpace(or(m.Name, m.ID)+" "+m.Description))+".")
 	}
 	if len(parts) == 0 {
 		return "Log the agent in with its own program, as the user that runs signalbox serve."
 	}
-	return reason(strings.Join(parts, " "))
+	return stdio.Reason(strings.Join(parts, " "))
 }
 
 // maxMethods bounds the login methods that are told.

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
 
-	"signalbox/internal/coord"
 	"signalbox/internal/jsonwalk"
+	"signalbox/internal/provider/stdio"
 )
 
 // protocolVersion is the only one that this package speaks.
@@ -130,7 +129,7 @@ type rpcError struct {
 
 // Error quotes the peer.
 func (e *rpcError) Error() string {
-	return "error " + strconv.Itoa(e.Code) + " " + quote(e.Message)
+	return "error " + strconv.Itoa(e.Code) + " " + stdio.Quote(e.Message)
 }
 
 // outgoing is any message that we send.
@@ -281,51 +280,3 @@ func chosen(option string) permissionResult {
 	}
 	return permissionResult{outcome{Outcome: "selected", OptionID: option}}
 }
-
-// maxQuote bounds what is repeated of a peer's words in a sentence of ours.
-const maxQuote = 300
-
-// quote repeats a peer's words: bounded, on one line, and marked as its own.
-func quote(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	return strconv.Quote(clip(s, maxQuote))
-}
-
-// cut bounds s to limit bytes at a rune's border and marks that it did.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-3], "") + "..."
-}
-
-// maxWord bounds how far clip goes back for the beginning of a word. No secret
-// that is one word is longer.
-const maxWord = 4 << 10
-
-// clip bounds text that people read, as cut does, but ends it before a word that
-// does not fit: the redactor comes later, and would not know the first part of
-// a secret for what it is.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	most := limit - len("...")
-	end := most
-	for end > 0 && most-end < maxWord && inWord(s[end-1]) && inWord(s[most]) {
-		end--
-	}
-	if most-end == maxWord {
-		end = most
-	}
-	return strings.ToValidUTF8(s[:end], "") + "..."
-}
-
-// inWord reports whether a byte may be a part of a token, a key or a password
-// that is one word.
-func inWord(b byte) bool {
-	return b > ' ' && b < 0x7f && !strings.ContainsRune("\"'`,;:()[]{}<>", rune(b))
-}
-
-// reason bounds a sentence for the operator.
-func reason(s string) string { return clip(s, coord.MaxReason) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/provider/stdio"
 )
 
 // permissionParams are those of session/request_permission.
@@ -29,7 +30,7 @@ func (p permissionParams) options() (out []coord.Option, dropped int) {
 		switch k {
 		case coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways:
 			if o.ID != "" && len(o.ID) <= coord.MaxTitle && len(out) < coord.MaxOptions {
-				out = append(out, coord.Option{ID: o.ID, Name: clip(o.Name, coord.MaxTitle), Kind: k})
+				out = append(out, coord.Option{ID: o.ID, Name: stdio.Clip(o.Name, coord.MaxTitle), Kind: k})
 				continue
 			}
 		}
@@ -70,7 +71,7 @@ func (t toolCall) telling() bool { return t.hasInput() || present(t.Content) }
 // that a person can read. What is not shown whole is marked as cut.
 func (t toolCall) describe() coord.RequestContent {
 	var b strings.Builder
-	c := coord.RequestContent{Title: or(t.Title, "The agent asks for a permission and does not say for what."), Tool: cut(t.Kind, maxName), Cut: t.long}
+	c := coord.RequestContent{Title: or(t.Title, "The agent asks for a permission and does not say for what."), Tool: stdio.Cut(t.Kind, maxName), Cut: t.long}
 	if t.hasInput() {
 		section(&b, "Input", pretty(t.RawInput))
 	}
@@ -85,11 +86,11 @@ func (t toolCall) describe() coord.RequestContent {
 	section(&b, "Places", t.places())
 	if len(c.Title) > coord.MaxTitle {
 		section(&b, "Title", c.Title)
-		c.Title = clip(c.Title, coord.MaxTitle)
+		c.Title = stdio.Clip(c.Title, coord.MaxTitle)
 	}
 	c.Detail = strings.TrimSpace(b.String())
 	if len(c.Detail) > coord.MaxRequestContent {
-		c.Detail, c.Cut = clip(c.Detail, coord.MaxRequestContent), true
+		c.Detail, c.Cut = stdio.Clip(c.Detail, coord.MaxRequestContent), true
 	}
 	return c
 }
@@ -152,10 +153,10 @@ func (c toolContent) write(b *strings.Builder) bool {
 	case c.Type == "content" && c.Content.Type == "text":
 		section(b, "Text", c.Content.Text)
 	case c.Type == "content":
-		section(b, "Content", "of type "+quote(c.Content.Type)+", which is not shown")
+		section(b, "Content", "of type "+stdio.Quote(c.Content.Type)+", which is not shown")
 		return false
 	default:
-		section(b, "Content", "of type "+quote(c.Type)+", which is not shown")
+		section(b, "Content", "of type "+stdio.Quote(c.Type)+", which is not shown")
 		return false
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
 
 // replay collects what a loaded session says again.
@@ -115,7 +116,7 @@ func (r *replay) verdict(v provider.Verdict, err error, prompt string) provider.
 		v.Evidence = append(v.Evidence, "The agent could not load the session: "+rpc.Error()+".")
 		return v
 	case err != nil:
-		v.Evidence = append(v.Evidence, "The agent could not be asked. "+reason(err.Error()))
+		v.Evidence = append(v.Evidence, "The agent could not be asked. "+stdio.Reason(err.Error()))
 		return v
 	}
 	v.Text = r.said.b.String()

@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp/bridge"
+	"signalbox/internal/provider/stdio"
 	"signalbox/internal/toolwire"
 )
 
@@ -40,7 +41,7 @@ func (a *Adapter) offer(s *session, tools []provider.Tool) ([]mcpServer, error) 
 	}
 	server, err := bridge.New(a.o.Sockets, offered, s, bridge.Options{Write: a.o.Timing.Write})
 	if err != nil {
-		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: message(err)}
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: stdio.Shown(err)}
 	}
 	a.o.Secret(toolwire.TokenEnv, server.Token())
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/jsonwalk"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
 
 // updateParams are those of session/update. One struct holds the members of
@@ -102,13 +103,13 @@ func (u update) events() []provider.Event {
 		return u.chunk(coord.ChannelThought)
 	case "tool_call", "tool_call_update":
 		return []provider.Event{{Kind: provider.EventActivity, Activity: &coord.Activity{
-			ID: cut(u.ID, maxID), Kind: or(cut(u.Kind, maxName), "tool"), Title: clip(u.Title, coord.MaxTitle), Status: cut(u.Status, maxName), Detail: u.summary(),
+			ID: stdio.Cut(u.ID, maxID), Kind: or(stdio.Cut(u.Kind, maxName), "tool"), Title: stdio.Clip(u.Title, coord.MaxTitle), Status: stdio.Cut(u.Status, maxName), Detail: u.summary(),
 		}}}
 	case "plan":
 		events := make([]provider.Event, 0, min(len(u.Entries), maxPlan))
 		for _, e := range u.Entries[:min(len(u.Entries), maxPlan)] {
 			events = append(events, provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
-				Kind: "plan", Title: clip(e.Content, coord.MaxTitle), Status: cut(e.Status, maxName),
+				Kind: "plan", Title: stdio.Clip(e.Content, coord.MaxTitle), Status: stdio.Cut(e.Status, maxName),
 			}})
 		}
 		return events
@@ -121,7 +122,7 @@ func (u update) events() []provider.Event {
 func (u update) late() string {
 	for _, e := range u.events() {
 		if e.Text != nil {
-			return u.Variant + " " + quote(e.Text.Text)
+			return u.Variant + " " + stdio.Quote(e.Text.Text)
 		}
 	}
 	return u.Variant
@@ -148,7 +149,7 @@ func (t toolCall) summary() string {
 	if !t.hasInput() {
 		return ""
 	}
-	return clip(string(t.RawInput), maxDetail)
+	return stdio.Clip(string(t.RawInput), maxDetail)
 }
 
 func (t toolCall) hasInput() bool {
@@ -162,7 +163,7 @@ func (u update) usage(known coord.Usage) coord.Usage {
 		known.TotalTokens, known.Source = u.Used, "provider"
 	}
 	if u.Cost != nil {
-		known.Cost, known.Currency, known.Source = cut(u.Cost.Amount.String(), maxName), cut(u.Cost.Currency, maxName), "provider"
+		known.Cost, known.Currency, known.Source = stdio.Cut(u.Cost.Amount.String(), maxName), stdio.Cut(u.Cost.Currency, maxName), "provider"
 	}
 	return known
 }
@@ -232,12 +233,12 @@ func (b block) content() *provider.Content {
 		if b.Resource.Blob != "" {
 			return embedded(name, b.Resource.MimeType, b.Resource.Blob)
 		}
-		return &provider.Content{Name: clip(name, coord.MaxTitle), Media: or(cut(b.Resource.MimeType, maxName), "text/plain"), Bytes: []byte(b.Resource.Text)}
+		return &provider.Content{Name: stdio.Clip(name, coord.MaxTitle), Media: or(stdio.Cut(b.Resource.MimeType, maxName), "text/plain"), Bytes: []byte(b.Resource.Text)}
 	case "resource_link":
 		if b.URI == "" {
 			return nil
 		}
-		return &provider.Content{Name: clip(or(b.Name, path.Base(b.URI)), coord.MaxTitle), Media: cut(b.MimeType, maxName), Reference: clip(b.URI, coord.MaxReason)}
+		return &provider.Content{Name: stdio.Clip(or(b.Name, path.Base(b.URI)), coord.MaxTitle), Media: stdio.Cut(b.MimeType, maxName), Reference: stdio.Clip(b.URI, coord.MaxReason)}
 	}
 	return nil
 }
@@ -248,7 +249,7 @@ func embedded(name, media, data string) *provider.Content {
 	if err != nil {
 		return nil
 	}
-	return &provider.Content{Name: clip(name, coord.MaxTitle), Media: or(cut(media, maxName), "application/octet-stream"), Bytes: raw}
+	return &provider.Content{Name: stdio.Clip(name, coord.MaxTitle), Media: or(stdio.Cut(media, maxName), "application/octet-stream"), Bytes: raw}
 }
 
 // stopped says what a prompt's answer means. said is whether anything came in
@@ -283,7 +284,7 @@ func stopped(e envelope, said, asked bool) (*provider.End, *promptResult) {
 			end.State, end.Reason = coord.AttemptCancelled, "The agent confirmed that it stopped."
 		}
 	default:
-		end.Cause, end.Reason = provider.CauseStopReason, "The agent ended its turn with a stop reason that the protocol does not have: "+quote(string(r.StopReason))+"."
+		end.Cause, end.Reason = provider.CauseStopReason, "The agent ended its turn with a stop reason that the protocol does not have: "+stdio.Quote(string(r.StopReason))+"."
 	}
 	return end, &r
 }
@@ -298,7 +299,7 @@ func refused(err error, asked bool) *provider.End {
 	case rpc.Code == codeCancelled && asked:
 		return &provider.End{State: coord.AttemptCancelled, Cause: provider.CauseCancelled, Reason: "The agent confirmed that it stopped."}
 	case rpc.Code == codeAuthRequired:
-		return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseProviderError, Reason: reason("The agent answered the prompt with " + rpc.Error() + ", which stands for a login that is missing or a quota that is used up.")}
+		return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseProviderError, Reason: stdio.Reason("The agent answered the prompt with " + rpc.Error() + ", which stands for a login that is missing or a quota that is used up.")}
 	}
-	return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseProviderError, Reason: reason("The agent answered the prompt with " + rpc.Error() + ".")}
+	return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseProviderError, Reason: stdio.Reason("The agent answered the prompt with " + rpc.Error() + ".")}
 }

@@ -1,10 +1,11 @@
-package acp
+package stdio_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"signalbox/internal/provider/stdio"
 	"signalbox/internal/redact"
 	"signalbox/internal/redact/redacttest"
 )
@@ -23,7 +24,7 @@ func TestClippedTextIsBoundedAndEndsBeforeAWord(t *testing.T) {
 		{"\u4e00\u4e8c\u4e09\u56db\u4e94", 11, "\u4e00\u4e8c..."},
 		{strings.Repeat("x", 9000), 8000, strings.Repeat("x", 8000-3) + "..."},
 	} {
-		if got := clip(c.text, c.limit); got != c.want || len(got) > c.limit || !utf8.ValidString(got) {
+		if got := stdio.Clip(c.text, c.limit); got != c.want || len(got) > c.limit || !utf8.ValidString(got) {
 			t.Errorf("%.30q within %d is %.60q, want %.60q", c.text, c.limit, got, c.want)
 		}
 	}
@@ -38,7 +39,7 @@ func TestNoPartOfASecretOutlivesTheClipping(t *testing.T) {
 		}
 		text := "some words before " + c.Context + " and many words after it"
 		for limit := 8; limit < len(text); limit++ {
-			if got := redact.New().String(clip(text, limit)); strings.Contains(got, c.Secret[:known]) {
+			if got := redact.New().String(stdio.Clip(text, limit)); strings.Contains(got, c.Secret[:known]) {
 				t.Errorf("of a %s within %d is left: %s", c.Kind, limit, got)
 				break
 			}
