@@ -14,10 +14,6 @@ import (
 	"signalbox/internal/provider/stdio"
 )
 
-// CapabilityTools is the name of the capability that a model gets the tools of
-// Signalbox and no others: what read, write and test stand on.
-const CapabilityTools = "only tools of signalbox"
-
 // maxWarnings bounds what is repeated of Codex's own warnings.
 const maxWarnings = 8
 
@@ -36,7 +32,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	}
 	if in.Problem == "" && in.Auth != coord.AuthRequired {
 		in.Operations = []coord.Operation{coord.Research}
-		if has(in.Capabilities, CapabilityTools) {
+		if has(in.Capabilities, coord.CapabilityTools) {
 			in.Operations = append(in.Operations, coord.Read)
 		}
 	}
@@ -100,7 +96,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 
 // surface tells what is known of the tools that a version gives a model.
 func surface(version string) coord.Capability {
-	c := coord.Capability{Name: CapabilityTools, Has: proven(version), Evidence: coord.Declared, Detail: "version " + version + " was tested to offer a model what Signalbox offers, a question to the operator, and nothing else"}
+	c := coord.Capability{Name: coord.CapabilityTools, Has: proven(version), Evidence: coord.Declared, Detail: "version " + version + " was tested to offer a model what Signalbox offers, a question to the operator, and nothing else"}
 	if !c.Has {
 		c.Detail = "version " + version + " was not tested"
 	}

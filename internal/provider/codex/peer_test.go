@@ -175,21 +175,18 @@ func config() string {
 		`"notify":[],"agents":{"enabled":false},"mcp_servers":{"one":{}},"features":` + string(b) + `}}`
 }
 
-// answers are what a peer answers to what comes before the prompt, by method.
-type answers map[string]string
-
-// setup answers what comes before the prompt, or what changed says, and gives
-// the first message that it has no answer to.
-func (p *peer) setup(changed answers) message {
-	known := answers{"initialize": strings.ReplaceAll(peerInitialize, "HOME", p.dir), "account/read": peerAccount, "config/read": config(), "thread/start": peerOpened}
+// setup answers what comes before the prompt, as changed says if it is given,
+// and gives the first message that it has no answer to.
+func (p *peer) setup(changed func(method, usual string) string) message {
+	known := map[string]string{"initialize": strings.ReplaceAll(peerInitialize, "HOME", p.dir), "account/read": peerAccount, "config/read": config(), "thread/start": peerOpened}
 	for {
 		m, ok := p.read()
 		if !ok {
 			os.Exit(0)
 		}
-		answer, changes := changed[m.Method]
-		if !changes {
-			answer = known[m.Method]
+		answer := known[m.Method]
+		if changed != nil && answer != "" {
+			answer = changed(m.Method, answer)
 		}
 		switch {
 		case m.Method == "initialized":

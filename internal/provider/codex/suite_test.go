@@ -44,7 +44,7 @@ func newPlayer(p *peer) *player {
 }
 
 func (p *player) run() {
-	var changed answers
+	changed := map[string]string{}
 	switch p.script.Setup {
 	case providertest.SetupCrash:
 		p.expect("initialize")
@@ -53,11 +53,16 @@ func (p *player) run() {
 		p.rest()
 		return
 	case providertest.SetupVersion:
-		changed = answers{"initialize": `{"userAgent":"codex","codexHome":"` + p.dir + `"}`}
+		changed["initialize"] = `{"userAgent":"codex","codexHome":"` + p.dir + `"}`
 	case providertest.SetupAuth:
-		changed = answers{"account/read": `{"account":null,"requiresOpenaiAuth":true}`}
+		changed["account/read"] = `{"account":null,"requiresOpenaiAuth":true}`
 	}
-	p.turn = p.setup(changed)
+	p.turn = p.setup(func(method, usual string) string {
+		if other := changed[method]; other != "" {
+			return other
+		}
+		return usual
+	})
 	if p.turn.Method == "thread/turns/list" {
 		p.reply(p.turn, `{"data":[]}`)
 		p.rest()
