@@ -21,6 +21,8 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
+	"signalbox/internal/toolwire"
+	"signalbox/internal/workspacemcp"
 )
 
 // The test binary is also the gate of package process and every peer: a raw
@@ -28,6 +30,9 @@ import (
 // test.
 func TestMain(m *testing.M) {
 	process.GateMain()
+	if len(os.Args) > 1 && os.Args[1] == toolwire.Command {
+		os.Exit(workspacemcp.Main(context.Background(), "test", os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+	}
 	if len(os.Args) > 3 && os.Args[1] == "peer" {
 		p := &peer{dir: os.Args[3], in: bufio.NewReaderSize(os.Stdin, 1<<20)}
 		play, ok := peers[os.Args[2]]
@@ -242,7 +247,7 @@ func newBenchTiming(t testing.TB, name string, timing provider.Timing) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, dir: t.TempDir(), ledger: &ledger{open: map[int]process.Identity{}}, env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": t.TempDir()}}
-	b.adapter = acp.New(process.New(self, "host", b.ledger), acp.Options{Timing: timing, Lookup: func(n string) (string, bool) {
+	b.adapter = acp.New(process.New(self, "host", b.ledger), acp.Options{Timing: timing, Program: exe, Sockets: filepath.Join(t.TempDir(), "sockets"), Lookup: func(n string) (string, bool) {
 		v, ok := b.env[n]
 		return v, ok
 	}})

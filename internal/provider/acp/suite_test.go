@@ -1,10 +1,14 @@
 package acp_test
 
 import (
+	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,6 +32,10 @@ type player struct {
 	withdrawn map[string]bool
 	cancelled bool
 	ended     string
+	// session is session/new's parameters, and tools what the tool server that
+	// they name reads.
+	session json.RawMessage
+	tools   io.Writer
 }
 
 func newPlayer(p *peer) *player {
@@ -66,6 +74,7 @@ func (p *player) run() {
 				p.refuse(m, -32000, "Authentication required")
 				continue
 			}
+			p.session = m.Params
 			p.reply(m, `{"sessionId":"`+peerSession+`"}`)
 		case "session/load":
 			p.reply(m, `{}`)
@@ -141,6 +150,14 @@ func (p *player) take(m message) {
 		for {
 			p.take(<-p.messages)
 		}
+	case m.Method == "tool":
+		a := toolAnswer(m)
+		p.answers[a.Name] = true
+		if strings.HasPrefix(a.Name, "ping ") {
+			return
+		}
+		b, _ := json.Marshal(a)
+		p.note("answers", string(b))
 	case m.Method == "" && m.ID != nil:
 		var name string
 		var r struct {
@@ -213,14 +230,85 @@ func (p *player) step(s providertest.Step) {
 		p.updateOf("sess-other", chunk(s.Text))
 	case providertest.Strange:
 		p.update(`{"sessionUpdate":"_strange","content":{"type":"text","text":"` + s.Text + `"}}`)
+	case providertest.Call:
+		p.call(s)
 	case providertest.Await:
 	default:
 		panic("this peer cannot play " + string(s.Do))
 	}
 }
 
+// call calls a tool through the tool server, which the first call starts, and
+// returns when the server has handed it over.
+func (p *player) call(s providertest.Step) {
+	if p.tools == nil {
+		p.startTools()
+	}
+	fmt.Fprintf(p.tools, `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":%s}}`+"\n", s.Name, s.Text, s.Arguments)
+	fmt.Fprintf(p.tools, `{"jsonrpc":"2.0","id":"ping %s","method":"ping"}`+"\n", s.Name)
+	for !p.answers["ping "+s.Name] {
+		p.take(<-p.messages)
+	}
+}
+
+func (p *player) startTools() {
+	var params struct {
+		MCPServers []struct {
+			Command string
+			Args    []string
+			Env     []struct{ Name, Value string }
+		}
+	}
+	if err := json.Unmarshal(p.session, &params); err != nil || len(params.MCPServers) != 1 {
+		panic("there is not one tool server")
+	}
+	server := params.MCPServers[0]
+	cmd := exec.Command(server.Command, server.Args...)
+	cmd.Env = []string{"GORACE=atexit_sleep_ms=0"}
+	for _, v := range server.Env {
+		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+	}
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		panic(err)
+	}
+	p.tools = in
+	go func() {
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			m := message{}
+			if json.Unmarshal(line, &m) != nil {
+				panic("the tool server wrote " + string(line))
+			}
+			m.Method = "tool"
+			p.messages <- m
+		}
+	}()
+}
+
+// toolAnswer reads what a tool server answered.
+func toolAnswer(m message) (a providertest.Answered) {
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if json.Unmarshal(m.ID, &a.Name) != nil || json.Unmarshal(m.Result, &r) != nil {
+		panic("the tool server answered " + string(m.ID) + " " + string(m.Error))
+	}
+	a.Failed = r.IsError
+	for _, c := range r.Content {
+		a.Text += c.Text
+	}
+	return a
+}
+
 func TestAdapterKeepsThePromisesOfThePort(t *testing.T) {
-	providertest.Run(t, providertest.Harness{New: func(t *testing.T, s providertest.Script) providertest.Subject {
+	providertest.Run(t, providertest.Harness{Tools: true, New: func(t *testing.T, s providertest.Script) providertest.Subject {
 		timing := testTiming
 		if s.Setup == providertest.SetupSilent {
 			timing.Setup = time.Second
