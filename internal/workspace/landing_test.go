@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -343,5 +344,29 @@ func TestTemporaryNameThatIsTakenFailsTheStep(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"f": "a", ".signalbox-test-1": "whose?"}, names(t, dir)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Only root can give a file away, so only root can see this.
+func TestOwnerOfAReplacedFileIsKept(t *testing.T) {
+	dir := tree(t, map[string]string{"f": "a"})
+	file := filepath.Join(dir, "f")
+	owner := os.Getuid()
+	if owner == 0 {
+		owner = 4711
+		if err := os.Chown(file, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, store := open(t, dir), newMemory()
+	if done := workspace.Apply(t.Context(), r, store, step(t, store, "f", "a", "b")); done.State != coord.StepLanded {
+		t.Fatalf("%s, %q", done.State, done.Note)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != owner || text(t, file) != "b" {
+		t.Errorf("the file belongs to %+v", sys)
 	}
 }
