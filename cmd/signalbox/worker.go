@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
 	"signalbox/internal/provider/acp/catalog"
+	"signalbox/internal/provider/codex"
 	"signalbox/internal/retention"
 	"signalbox/internal/scheduler"
 	"signalbox/internal/synthesis"
@@ -64,7 +65,10 @@ func build(declared []directory.Declared) daemon.Build {
 		route := acp.New(starter, acp.Options{
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
 		})
-		adapters := map[coord.Route]provider.Adapter{route.Route(): route}
+		adapters := map[coord.Route]provider.Adapter{
+			coord.RouteACP:   route,
+			coord.RouteCodex: codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version()}),
+		}
 
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets()})
 		if err := dir.Declare(ctx, declared); err != nil {
@@ -102,11 +106,16 @@ func space(ctx context.Context, j *journal.Journal) (q *artifact.Quota, err erro
 	return q, err
 }
 
-// known are the ACP route's suggestions in the directory's words.
+// known are the routes' suggestions in the directory's words.
 type known struct{}
 
 // Presets lists the built-in ones.
-func (known) Presets() []directory.Preset { return presets(catalog.Presets()) }
+func (known) Presets() []directory.Preset {
+	return append(presets(catalog.Presets()), directory.Preset{
+		Name: codex.Preset, Title: "Codex", Commands: []string{"codex"}, Note: codex.Note,
+		Config: coord.AgentConfig{Route: coord.RouteCodex, Preset: codex.Preset},
+	})
+}
 
 // Import reads a registry file.
 func (known) Import(registry []byte) ([]directory.Preset, error) {

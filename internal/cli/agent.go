@@ -241,11 +241,13 @@ func pairs(list []string, into *map[string]string) error {
 func (a *app) agentAdd() *cobra.Command {
 	var f agentFlags
 	c := &cobra.Command{
-		Use: "add AGENT [flags] [-- PROGRAM ARG…]", Short: "Register an ACP agent by its program, or from a preset", Args: cobra.MinimumNArgs(1),
+		Use: "add AGENT [flags] [-- PROGRAM ARG…]", Short: "Register an agent by its program, or from a preset", Args: cobra.MinimumNArgs(1),
 		Long: `Add registers an agent under an id of your choice and inspects it: the program is
 started, answers for itself, and is ended; no work and no login. Programs found
-on the PATH are stored by their absolute path.`,
-		Example: `  signalbox agent add opencode --preset opencode
+on the PATH are stored by their absolute path. A program speaks ACP unless a
+preset says otherwise, as codex does.`,
+		Example: `  signalbox agent add codex --preset codex
+  signalbox agent add opencode --preset opencode
   signalbox agent add reviewer --env-from MODEL_API_KEY=OPENAI_API_KEY -- signalbox model-agent --base-url https://api.openai.com/v1 --model NAME`,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			cfg := coord.AgentConfig{Route: coord.RouteACP}

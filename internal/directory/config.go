@@ -53,7 +53,7 @@ func (d *Directory) faults(cfg coord.AgentConfig) []coord.Field {
 	} else if cfg.Executable != "" && (!filepath.IsAbs(cfg.Executable) || filepath.Clean(cfg.Executable) != cfg.Executable) {
 		add("/executable", "must be an absolute path without . or ..")
 	}
-	if cfg.Executable == "" && cfg.Route == coord.RouteACP {
+	if cfg.Executable == "" && (cfg.Route == coord.RouteACP || cfg.Route == coord.RouteCodex) {
 		add("/executable", "required: the absolute path of the agent's program")
 	}
 	if len(cfg.Args) > coord.MaxArgs {

@@ -38,7 +38,6 @@ type Suggestion struct {
 // protocol of ours by themselves.
 var notEndpoints = []Suggestion{
 	{Title: "Claude Code", Executable: "claude", Note: "the claude command is no ACP endpoint; install the adapter claude-agent-acp beside it and register that"},
-	{Title: "Codex", Executable: "codex", Note: "the codex command is no ACP endpoint; the route codex is to reach it"},
 }
 
 // Discover looks along the search path for the programs of the presets. It

@@ -150,7 +150,7 @@ func notAnEndpoint(executable string) string {
 	case "claude":
 		return "The program claude does not speak ACP; install @agentclientprotocol/claude-agent-acp and register the path of its program."
 	case "codex":
-		return "The program codex does not speak ACP; install @agentclientprotocol/codex-acp and register the path of its program."
+		return "The program codex does not speak ACP; register it with the preset codex, whose route is codex."
 	}
 	return ""
 }

@@ -26,6 +26,13 @@ const (
 // that none can be taken for one of Codex's own.
 const toolPrefix = "workspace_"
 
+// Preset is the name of the suggestion for Codex, and Note what a person should
+// know before registering it.
+const (
+	Preset = "codex"
+	Note   = "Run 'codex login' first. A model may be chosen with the arguments -c and model=\"NAME\". Its own tools are turned off; threads are kept in its home beside yours."
+)
+
 // instructions take the place of those for a developer in Codex's own, whose
 // base instructions speak of a shell and of patches.
 const instructions = "This session is run by Signalbox. There is no shell, no patch tool, no network and no other agent here. " +
