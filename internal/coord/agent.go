@@ -175,6 +175,10 @@ type Capability struct {
 // tools are confined by the operating system, as probes on this machine proved.
 const CapabilityConfined = "confined"
 
+// CapabilityTools is the name of the capability that an agent's model gets the
+// tools of Signalbox and no others: what write and test stand on.
+const CapabilityTools = "only tools of signalbox"
+
 // The evidences of a capability.
 const (
 	Declared = "declared"

@@ -156,7 +156,7 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) erro
 		return &provider.Unsent{Cause: provider.CauseVersion, Message: fmt.Sprintf(
 			"Codex %s was not proven to give a model no tools but Signalbox's, so it is for research only; proven are %s.", s.launched.version, strings.Join(Proven, ", "))}
 	}
-	opened, err := a.open(ctx, s.launched, tools, false)
+	opened, err := a.open(ctx, s.launched, tools)
 	if err != nil {
 		return unsent(ctx, methodThread, err)
 	}
@@ -167,8 +167,9 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) erro
 	return err
 }
 
-// open checks the account and what is in force, and starts a thread.
-func (a *Adapter) open(ctx context.Context, l launched, tools []dynamicTool, ephemeral bool) (r threadResult, err error) {
+// open checks the account and what is in force, and starts a thread that is
+// kept.
+func (a *Adapter) open(ctx context.Context, l launched, tools []dynamicTool) (r threadResult, err error) {
 	var account accountResult
 	if err := l.conn.Call(ctx, methodAccount, map[string]bool{"refreshToken": false}, &account); err != nil {
 		return r, err
@@ -180,17 +181,23 @@ func (a *Adapter) open(ctx context.Context, l launched, tools []dynamicTool, eph
 	if err != nil {
 		return r, err
 	}
-	params := threadParams{
+	if err := l.conn.Call(ctx, methodThread, threadOf(l, tools, false, want), &r); err != nil {
+		return r, err
+	}
+	return r, r.check(want, false)
+}
+
+// threadOf are the settings of a thread in the private folder: the workspace has
+// files that Codex would read as its configuration.
+func threadOf(l launched, tools []dynamicTool, ephemeral bool, want effective) threadParams {
+	p := threadParams{
 		Cwd: l.dir, ApprovalPolicy: approvalPolicy, Reviewer: reviewer, Sandbox: sandboxMode, History: historyMode, Ephemeral: ephemeral,
 		Environments: []any{}, Tools: tools, Instructions: instructions, Config: want.override(),
 	}
 	if ephemeral {
-		params.History = ""
+		p.History = ""
 	}
-	if err := l.conn.Call(ctx, methodThread, params, &r); err != nil {
-		return r, err
-	}
-	return r, r.check(want, ephemeral)
+	return p
 }
 
 // loginHint says how a person logs Codex in.

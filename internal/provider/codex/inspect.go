@@ -2,7 +2,6 @@ package codex
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -17,8 +16,9 @@ import (
 // maxWarnings bounds what is repeated of Codex's own warnings.
 const maxWarnings = 8
 
-// Inspect starts Codex and a thread that is not kept, and ends it again. It
-// sends no prompt and logs nobody in.
+// Inspect starts Codex with threads that are not kept, and ends it again. It
+// sends nothing to a model but to one on loopback, which tells what tools it
+// was offered, and logs nobody in.
 func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspection, error) {
 	in := coord.Inspection{Agent: t.Agent, Revision: t.Revision, At: a.o.Clock(), Auth: coord.AuthUnknown}
 	var err error
@@ -73,10 +73,6 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 	}
 	in.Identity.Version = "codex-cli " + l.version
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "app-server", Has: true, Evidence: coord.Measured, Detail: "state and login in " + stdio.Clip(l.home, coord.MaxReason)})
-	in.Capabilities = append(in.Capabilities, surface(l.version))
-	if !proven(l.version) {
-		in.Warnings = append(in.Warnings, fmt.Sprintf("Codex %s was not proven to give a model no tools of its own, so it is for research only; proven are %s.", l.version, strings.Join(Proven, ", ")))
-	}
 	if temporary(l.home) {
 		in.Warnings = append(in.Warnings, "Codex keeps its state in a folder for temporary files; after a restart of this machine its login and threads may be gone.")
 	}
@@ -84,23 +80,30 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 	if in.Auth == coord.AuthRequired || in.Problem != "" {
 		return
 	}
-	r, err := a.open(ctx, l, []dynamicTool{{Type: "function", Name: toolPrefix + "probe", Description: "probe", Schema: json.RawMessage(`{"type":"object"}`)}}, true)
+	want, err := inForce(ctx, l)
+	var r threadResult
+	if err == nil {
+		if err = l.conn.Call(ctx, methodThread, threadOf(l, []dynamicTool{}, true, want), &r); err == nil {
+			err = r.check(want, true)
+		}
+	}
 	if err != nil {
 		in.Problem = unsent(ctx, methodThread, err).Message
 		return
 	}
+	tools := a.surface(ctx, l, want, r.Model)
+	if tools.Has && !proven(l.version) {
+		tools.Has, tools.Detail = false, fmt.Sprintf("version %s was not tested, tested are %s; %s", l.version, strings.Join(Proven, ", "), tools.Detail)
+	}
+	if !tools.Has {
+		in.Warnings = append(in.Warnings, "It is for research only: "+tools.Detail+".")
+	}
+	in.Capabilities = append(in.Capabilities, tools, coord.Capability{
+		Name: coord.CapabilityConfined, Has: tools.Has, Evidence: coord.Measured, Detail: "it has no tools of its own; " + tools.Detail,
+	})
 	in.Capabilities = append(in.Capabilities,
 		coord.Capability{Name: "sandbox read-only without network", Has: true, Evidence: coord.Measured, Detail: "as Codex says of a new thread"},
 		coord.Capability{Name: "model", Has: true, Evidence: coord.Measured, Detail: stdio.Clip(r.Model+" of "+r.Provider, coord.MaxTitle)})
-}
-
-// surface tells what is known of the tools that a version gives a model.
-func surface(version string) coord.Capability {
-	c := coord.Capability{Name: coord.CapabilityTools, Has: proven(version), Evidence: coord.Declared, Detail: "version " + version + " was tested to offer a model what Signalbox offers, a question to the operator, and nothing else"}
-	if !c.Has {
-		c.Detail = "version " + version + " was not tested"
-	}
-	return c
 }
 
 // account fills in whether somebody is logged in.

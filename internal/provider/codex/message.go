@@ -75,11 +75,13 @@ type configResult struct {
 
 // threadParams are those of thread/start.
 type threadParams struct {
+	Model          string         `json:"model,omitempty"`
+	Provider       string         `json:"modelProvider,omitempty"`
 	Cwd            string         `json:"cwd"`
 	ApprovalPolicy string         `json:"approvalPolicy"`
 	Reviewer       string         `json:"approvalsReviewer"`
 	Sandbox        string         `json:"sandbox"`
-	History        string         `json:"historyMode"`
+	History        string         `json:"historyMode,omitempty"`
 	Ephemeral      bool           `json:"ephemeral,omitempty"`
 	Environments   []any          `json:"environments"`
 	Tools          []dynamicTool  `json:"dynamicTools"`
