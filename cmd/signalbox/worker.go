@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"signalbox/internal/api"
 	"signalbox/internal/approval"
 	"signalbox/internal/artifact"
+	"signalbox/internal/certification"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
@@ -23,8 +25,10 @@ import (
 	"signalbox/internal/provider/acp/catalog"
 	"signalbox/internal/provider/codex"
 	"signalbox/internal/retention"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/scheduler"
 	"signalbox/internal/synthesis"
+	"signalbox/internal/testrun"
 )
 
 // build puts a worker together: the one place that knows every part.
@@ -61,36 +65,49 @@ func build(declared []directory.Declared) daemon.Build {
 		if err != nil {
 			return none, err
 		}
+		box, err := sandbox.New(self, filepath.Join(g.Dir, "confinement"))
+		if err != nil {
+			return none, err
+		}
+		if err := box.Sweep(); err != nil {
+			return none, err
+		}
 		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
 		route := acp.New(starter, acp.Options{
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
 		})
 		adapters := map[coord.Route]provider.Adapter{
 			coord.RouteACP:   route,
-			coord.RouteCodex: codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version()}),
+			coord.RouteCodex: codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
 		}
 
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets()})
 		if err := dir.Declare(ctx, declared); err != nil {
 			return none, err
 		}
+		tester := testrun.New(box, nil, exec.LookPath)
+		proof := certification.New(certification.Options{
+			Journal: g.Journal, Box: box, Agents: dir, Adapters: adapters, Runners: tester, Scratch: scratch, Logger: g.Logger,
+		})
 		results := synthesis.New(g.Journal, store)
 		loop := scheduler.New(scheduler.Options{
 			Journal: g.Journal, Adapters: adapters, Store: store, Quota: quota,
-			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger, Contents: contents,
+			Children: starter, Redactor: g.Redactor, Host: g.Host, Scratch: scratch, Logger: g.Logger,
+			Contents: contents, Certifier: proof, Tester: certification.Tests{Certification: proof, Tester: tester, Path: contents.Path},
 		})
 		return daemon.Parts{
 			Loop:   loop,
 			Keeper: retention.New(g.Journal, results, store, quota, g.Logger),
 			Stages: api.Stages{
-				Directory: dir,
-				Presets:   known{},
-				Planning:  planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir}),
-				Approval:  approval.New(g.Journal, contents),
-				Scheduler: loop,
-				Synthesis: results,
-				Doctor:    synthesis.NewDoctor(g.Journal, store),
-				Bytes:     store,
+				Directory:     dir,
+				Presets:       known{},
+				Planning:      planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir, Certifier: proof}),
+				Approval:      approval.New(g.Journal, contents),
+				Scheduler:     loop,
+				Synthesis:     results,
+				Certification: proof,
+				Doctor:        synthesis.NewDoctor(g.Journal, store),
+				Bytes:         store,
 			},
 		}, nil
 	}

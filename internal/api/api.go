@@ -87,6 +87,7 @@ func New(o Options) *API {
 	a.addAttempts()
 	a.addRequests()
 	a.addChangeSets()
+	a.addCertificates()
 	a.addArtifacts()
 	a.addTokens()
 	a.addEvents()

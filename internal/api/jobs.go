@@ -48,6 +48,14 @@ type runInput struct {
 	} `nameHint:"Run"`
 }
 
+type againInput struct {
+	Keyed
+	JobPath
+	Body struct {
+		Message string `json:"message" doc:"What is to be done differently"`
+	} `nameHint:"Again"`
+}
+
 type taskInput struct {
 	Keyed
 	JobPath
@@ -98,6 +106,15 @@ func (a *API) addJobs() {
 			return one.do()(ctx, ref, actor(ctx))
 		})
 	}
+	again := op("again-job", http.MethodPost, "/jobs/{job}/again", "Draft an ended job once more, on top of what it changed", coord.RoleDraft)
+	again.status = http.StatusCreated
+	write(a, again, func(ctx context.Context, in *againInput) (coord.Job, error) {
+		ref, err := in.ref()
+		if err != nil {
+			return coord.Job{}, err
+		}
+		return a.Planning.Again(ctx, ref, in.Body.Message, actor(ctx))
+	})
 	write(a, op("cancel-task", http.MethodPost, "/jobs/{job}/tasks/{task}/cancel", "Ask for a task to stop", coord.RoleOperator),
 		func(ctx context.Context, in *taskInput) (coord.Task, error) {
 			ref, err := coord.ParseTaskRef(in.Job + "/" + in.Key)

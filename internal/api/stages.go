@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"signalbox/internal/approval"
+	"signalbox/internal/certification"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
 	"signalbox/internal/scheduler"
@@ -20,6 +21,8 @@ type Stages struct {
 	Scheduler Scheduler
 	Synthesis Synthesis
 	Doctor    Doctor
+	// Certification proves what edits and tests stand on.
+	Certification Certification
 	Bytes     Bytes
 }
 
@@ -39,6 +42,7 @@ type Planning interface {
 	Discard(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
 	Freeze(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
 	Retry(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error)
+	Again(ctx context.Context, ref coord.JobRef, message string, by coord.Actor) (coord.Job, error)
 	Continue(ctx context.Context, ref coord.JobRef, plan coord.Plan, by coord.Actor) (coord.Job, error)
 }
 
@@ -66,6 +70,12 @@ type Synthesis interface {
 type Doctor interface {
 	Check(ctx context.Context) ([]synthesis.Finding, error)
 	Repair(ctx context.Context, codes ...synthesis.FindingCode) ([]synthesis.Finding, error)
+}
+
+// Certification makes certificates and says which hold.
+type Certification interface {
+	List(ctx context.Context) ([]certification.Standing, error)
+	Certify(ctx context.Context, by coord.Actor) ([]certification.Standing, error)
 }
 
 // Directory keeps the agents.

@@ -67,6 +67,18 @@ func checkout(t *testing.T) string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }
 
+// code counts the lines that are neither blank nor all comment: comments are
+// wanted, and must not be saved to stay below a bound.
+func code(content []byte) int {
+	n := 0
+	for line := range bytes.Lines(content) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			n++
+		}
+	}
+	return n
+}
+
 func TestFilesAndPackagesStaySmall(t *testing.T) {
 	packages := map[string]int{}
 	walk(t, func(name string, content []byte) {
@@ -81,15 +93,15 @@ func TestFilesAndPackagesStaySmall(t *testing.T) {
 			t.Logf("%s has %d lines, the aim is %d", name, lines, aimFile)
 		}
 		if !strings.HasSuffix(name, "_test.go") {
-			packages[path.Dir(name)] += lines
+			packages[path.Dir(name)] += code(content)
 		}
 	})
 	for dir, lines := range packages {
 		switch {
 		case lines > maxPackage:
-			t.Errorf("package %s has %d lines without its tests, the bound is %d: it is more than one thing", dir, lines, maxPackage)
+			t.Errorf("package %s has %d lines of code, the bound is %d: it is more than one thing", dir, lines, maxPackage)
 		case lines > aimPackage:
-			t.Logf("package %s has %d lines without its tests, the aim is %d", dir, lines, aimPackage)
+			t.Logf("package %s has %d lines of code, the aim is %d", dir, lines, aimPackage)
 		}
 	}
 }

@@ -43,7 +43,7 @@ var levels = map[string]int{
 	"journal": tool, "artifact": tool, "process": tool, "provider": tool,
 	"netguard": tool, "workspace": tool, "sandbox": tool, "testrun": tool,
 
-	"directory": stage, "planning": stage, "approval": stage, "scheduler": stage, "synthesis": stage, "retention": stage,
+	"directory": stage, "planning": stage, "approval": stage, "scheduler": stage, "synthesis": stage, "retention": stage, "certification": stage,
 
 	"api": door, "daemon": door, "client": door, "cli": door, "mcpserver": door,
 	"modelagent": door, "modelserver": door, "demo": door, "screen": door, "credential": door,

@@ -50,7 +50,7 @@ func (a *app) inbox(w io.Writer, in api.Inbox, unknowns []string) {
 		rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), a.State(string(r.Decision)), string(r.Agent), screen.Ago(r.Opened.Wall), screen.OneLine(r.Content.Title, coord.MaxTitle)})
 	}
 	for _, c := range in.ChangeSets {
-		rows = append(rows, []string{fmt.Sprintf("c%d", c.Number), a.State(string(c.State)), string(c.Agent), screen.Ago(c.Opened.Wall), about(c)})
+		rows = append(rows, []string{fmt.Sprintf("c%d", c.Number), a.State(string(c.State)), string(c.Agent), screen.Ago(c.Opened.Wall), screen.About(c)})
 	}
 	for i, t := range in.Unknowns {
 		rows = append(rows, []string{unknowns[i], a.State(string(t.State)), string(t.Agent), screen.Ago(t.Observed.Wall), screen.OneLine(t.Reason, coord.MaxTitle)})

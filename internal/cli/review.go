@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/screen"
-	"signalbox/internal/workspace"
 )
 
 // reviewFlags decide off a terminal.
@@ -83,18 +82,9 @@ func (a *app) review(ctx context.Context, c *client.Client, args []string, f rev
 func (a *app) changeSets(w io.Writer, sets []coord.ChangeSet) {
 	var rows [][]string
 	for _, s := range sets {
-		rows = append(rows, []string{fmt.Sprintf("c%d", s.Number), a.State(string(s.State)), string(s.Agent), s.Key, screen.Ago(s.Opened.Wall), about(s)})
+		rows = append(rows, []string{fmt.Sprintf("c%d", s.Number), a.State(string(s.State)), string(s.Agent), s.Key, screen.Ago(s.Opened.Wall), screen.About(s)})
 	}
 	a.Rows(w, []string{"changes", "state", "agent", "task", "since", "files"}, rows)
-}
-
-// about names the files of a change set in a line.
-func about(s coord.ChangeSet) string {
-	names := make([]string, len(s.Files))
-	for i, f := range s.Files {
-		names[i] = f.Path
-	}
-	return screen.OneLine(strings.Join(names, " "), coord.MaxTitle)
 }
 
 func (a *app) reviewOne(ctx context.Context, c *client.Client, ref string, f reviewFlags) error {
@@ -113,9 +103,9 @@ func (a *app) reviewOne(ctx context.Context, c *client.Client, ref string, f rev
 		return err
 	}
 	if !a.Asks || a.JSON || d.ChangeSet.State != coord.ChangeSetOpen {
-		return a.Show(d, func(w io.Writer) { a.display(w, d, a.TTY) })
+		return a.Show(d, func(w io.Writer) { a.Changes(w, d) })
 	}
-	a.display(a.Err, d, true)
+	a.Changes(a.Err, d)
 	f.Digest = d.ChangeSet.Digest
 	for {
 		fmt.Fprintf(a.Err, "\nlet c%d land? [y]es, [n]o and discard it, [f]ile by file, [c]omment, [s]kip: ", d.ChangeSet.Number)
@@ -148,7 +138,7 @@ func (a *app) reviewOne(ctx context.Context, c *client.Client, ref string, f rev
 func (a *app) fileByFile(ctx context.Context, c *client.Client, ref string, d approval.Display, r approval.Review) error {
 	r.Only = nil
 	for _, f := range d.Files {
-		a.diff(a.Err, f, true)
+		a.Diff(a.Err, f)
 		yes, err := a.Ask(ctx, "let "+screen.OneLine(f.Change.Path, coord.MaxTitle)+" land?")
 		if err != nil {
 			return declined(err)
@@ -195,80 +185,13 @@ func (a *app) decideChanges(ctx context.Context, c *client.Client, ref string, r
 			return err
 		}
 	}
-	if err := a.Show(s, func(w io.Writer) { a.landed(w, s) }); err != nil {
+	if err := a.Show(s, func(w io.Writer) { a.Landed(w, s) }); err != nil {
 		return err
 	}
 	if s.State == coord.ChangeSetPartial || s.State == coord.ChangeSetStale {
 		return exitCode(exitFailed)
 	}
 	return nil
-}
-
-// landed tells what became of each file.
-func (a *app) landed(w io.Writer, s coord.ChangeSet) {
-	fmt.Fprintf(w, "c%d is %s\n", s.Number, s.State)
-	if s.State == coord.ChangeSetStale && s.Comment != "" {
-		fmt.Fprintf(w, "  %s\n", screen.OneLine(s.Comment, coord.MaxReason))
-	}
-	for _, step := range s.Steps {
-		line := fmt.Sprintf("  %s  %s", a.State(string(step.State)), screen.OneLine(step.Path, coord.MaxTitle))
-		if step.Note != "" {
-			line += "  " + screen.OneLine(step.Note, coord.MaxReason)
-		}
-		fmt.Fprintln(w, line)
-	}
-}
-
-// display writes a change set for a person to decide on.
-func (a *app) display(w io.Writer, d approval.Display, terminal bool) {
-	st := a.Styles(terminal)
-	s := d.ChangeSet
-	added, removed := 0, 0
-	for _, f := range d.Files {
-		added, removed = added+f.Added, removed+f.Removed
-	}
-	fmt.Fprintf(w, "%s  %s  task %s by %s, %s, +%d -%d\n", st.Bold.Render(fmt.Sprintf("c%d", s.Number)), st.Mark(string(s.State)),
-		s.Key, s.Agent, screen.Plural(len(d.Files), "file"), added, removed)
-	fmt.Fprintf(w, "workspace %s", screen.OneLine(s.Base.Path, coord.MaxPath))
-	if d.Git.Head != "" {
-		fmt.Fprintf(w, " at commit %s", screen.Short(d.Git.Head))
-	}
-	fmt.Fprintf(w, "\ndigest %s\n", s.Digest)
-	for _, n := range d.Notes {
-		fmt.Fprintf(w, "%s %s\n", st.Busy.Render("!"), screen.OneLine(n, coord.MaxReason))
-	}
-	for _, f := range d.Files {
-		if git := d.Git.Files[f.Change.Path]; git != "" && git != workspace.GitClean && git != workspace.GitUntracked {
-			fmt.Fprintf(w, "%s %s is %s in git's eyes\n", st.Busy.Render("!"), screen.OneLine(f.Change.Path, coord.MaxTitle), git)
-		}
-	}
-	for _, f := range d.Files {
-		a.diff(w, f, terminal)
-	}
-}
-
-// diff writes one file's change.
-func (a *app) diff(w io.Writer, f workspace.FileDiff, terminal bool) {
-	st := a.Styles(terminal)
-	fmt.Fprintf(w, "\n%s  +%d -%d\n", st.Bold.Render(screen.OneLine(f.Change.Path, coord.MaxPath)), f.Added, f.Removed)
-	for _, n := range f.Notes {
-		fmt.Fprintf(w, "  %s\n", screen.OneLine(n, coord.MaxReason))
-	}
-	for line := range strings.Lines(screen.Clean(f.Text)) {
-		text := strings.TrimSuffix(line, "\n")
-		switch {
-		case strings.HasPrefix(text, "+"):
-			text = st.Good.Render(text)
-		case strings.HasPrefix(text, "-"):
-			text = st.Bad.Render(text)
-		case strings.HasPrefix(text, "@@"):
-			text = st.Dim.Render(text)
-		}
-		fmt.Fprintln(w, text)
-	}
-	if f.Cut {
-		fmt.Fprintln(w, st.Busy.Render("  the rest is longer than can be shown"))
-	}
 }
 
 func (a *app) completeChangeSets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -283,7 +206,7 @@ func (a *app) completeChangeSets(cmd *cobra.Command, _ []string, _ string) ([]st
 	}
 	var out []string
 	for _, s := range in.ChangeSets {
-		out = append(out, fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, about(s)))
+		out = append(out, fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, screen.About(s)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -116,9 +116,9 @@ what you get tells a claim from a proof.`,
 		}
 	}
 	cobra.EnableCommandSorting = false // the order below is that of the work
-	add("work", a.demoCommand(), a.runCommand(), a.jobCommand(), a.agentCommand())
+	add("work", a.demoCommand(), a.runCommand(), a.againCommand(), a.jobCommand(), a.agentCommand())
 	add("look", a.inboxCommand(), a.reviewCommand(), a.requestCommand(), a.attemptCommand(), a.watchCommand(), a.verifyCommand())
-	add("house", a.serveCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.statusCommand(), a.doctorCommand(),
+	add("house", a.serveCommand(), a.sandboxCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.statusCommand(), a.doctorCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.stopCommand(), modelAgentCommand())
 	root.AddCommand(a.workerCommand())
 	root.SetCompletionCommandGroupID("house")

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/internal/api"
 	"signalbox/internal/approval"
+	"signalbox/internal/certification"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
 	"signalbox/internal/synthesis"
@@ -267,6 +268,21 @@ func (c *Client) Review(ctx context.Context, ref string, r approval.Review) (coo
 // Comment remarks on a change set.
 func (c *Client) Comment(ctx context.Context, ref, text string) (coord.ChangeSet, error) {
 	return post[coord.ChangeSet](ctx, c, map[string]string{"text": text}, "/change-sets/%s/comment", ref)
+}
+
+// Again drafts an ended job once more, with what is to be done differently.
+func (c *Client) Again(ctx context.Context, ref, message string) (coord.Job, error) {
+	return post[coord.Job](ctx, c, map[string]string{"message": message}, "/jobs/%s/again", ref)
+}
+
+// Certificates gives what was proven on the machine, newest first.
+func (c *Client) Certificates(ctx context.Context) ([]certification.Standing, error) {
+	return everything[certification.Standing](ctx, c, "/certificates")
+}
+
+// Certify proves the sandbox and the agents' confinement now.
+func (c *Client) Certify(ctx context.Context) ([]certification.Standing, error) {
+	return post[[]certification.Standing](ctx, c, nil, "/certificates")
 }
 
 // Inbox gives everything that waits for the operator.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"signalbox/internal/coord"
@@ -68,6 +70,60 @@ func (p *Planner) Continue(ctx context.Context, ref coord.JobRef, plan coord.Pla
 		}
 	}
 	return p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "continue"}, inputs, by)
+}
+
+// Again drafts a job once more with what the operator has to say of it: the
+// same tasks, each on top of the changes that it made and that nobody
+// discarded, with its result as data. It is a Conflict while that job runs.
+func (p *Planner) Again(ctx context.Context, ref coord.JobRef, message string, by coord.Actor) (coord.Job, error) {
+	if err := mayDraft(by); err != nil {
+		return coord.Job{}, err
+	}
+	if strings.TrimSpace(message) == "" {
+		return coord.Job{}, coord.InvalidFields("the job cannot be drafted again", []coord.Field{{Pointer: "/message", Message: "required: what is to be done differently"}})
+	}
+	e, err := p.ended(ctx, ref)
+	if err != nil {
+		return coord.Job{}, err
+	}
+	if e.job.State == coord.JobAttention {
+		return e.job, coord.Errorf(coord.Conflict, "job %d has a task of unknown outcome: resolve it first, or its work might be done twice", e.job.Number)
+	}
+	var sets []coord.ChangeSet
+	err = p.journal.View(ctx, func(v *journal.View) (err error) {
+		sets, err = v.JobChangeSets(e.job.ID)
+		return err
+	})
+	if err != nil {
+		return e.job, err
+	}
+	plan := e.job.Plan
+	plan.Tasks = slices.Clone(plan.Tasks)
+	inputs := map[string][]coord.Input{}
+	for i := range plan.Tasks {
+		t := &plan.Tasks[i]
+		t.Instruction = strings.TrimRight(t.Instruction, "\n") + "\n\n" + message
+		if base := newest(sets, t.Key); base != nil && t.Writes == coord.Staged {
+			t.Base = fmt.Sprintf("c%d", base.Number)
+		}
+		ins := slices.Clone(t.Inputs)
+		if in, done := e.results[t.Key]; done {
+			ins = append(ins, in)
+		}
+		t.Inputs = nil
+		inputs[t.Key] = bounded(ins)
+	}
+	return p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "again"}, inputs, by)
+}
+
+// newest gives the last change set of a task that nobody discarded.
+func newest(sets []coord.ChangeSet, key string) *coord.ChangeSet {
+	for i := len(sets) - 1; i >= 0; i-- {
+		if sets[i].Key == key && sets[i].State != coord.ChangeSetDiscarded {
+			return &sets[i]
+		}
+	}
+	return nil
 }
 
 // ended reads a job that was started, does not run, and is kept whole.

@@ -48,7 +48,11 @@ func (p *Planner) Freeze(ctx context.Context, ref coord.JobRef, by coord.Actor) 
 	if err != nil {
 		return job, err
 	}
-	frozen, err := freeze(plan, agents, p.journal.Now())
+	bases, err := p.bases(ctx, plan)
+	if err != nil {
+		return job, err
+	}
+	frozen, err := freeze(plan, agents, bases, p.journal.Now())
 	if err != nil {
 		return job, err
 	}
@@ -101,17 +105,17 @@ func (p *Planner) inspect(ctx context.Context, plan coord.Plan) (map[coord.Agent
 		})
 	}
 	_ = group.Wait() // the failures are in failed
-	return agents, inspectionFaults(plan, agents, failed)
+	return agents, p.inspectionFaults(ctx, plan, agents, failed)
 }
 
 // inspectionFaults puts what inspections found against the plan's tasks.
-func inspectionFaults(plan coord.Plan, agents map[coord.AgentID]coord.Agent, failed map[coord.AgentID]error) error {
+func (p *Planner) inspectionFaults(ctx context.Context, plan coord.Plan, agents map[coord.AgentID]coord.Agent, failed map[coord.AgentID]error) error {
 	out := coord.Error{Code: coord.Invalid, Message: "the plan cannot be frozen"}
 	for i, t := range plan.Tasks {
 		at := fmt.Sprintf("/tasks/%d", i)
 		err := failed[t.Agent]
 		if err == nil {
-			out.Fields = append(out.Fields, operationFaults(at, t, *agents[t.Agent].Inspection)...)
+			out.Fields = append(out.Fields, p.operationFaults(ctx, at, t, agents[t.Agent])...)
 			continue
 		}
 		var known *coord.Error
@@ -129,12 +133,50 @@ func inspectionFaults(plan coord.Plan, agents map[coord.AgentID]coord.Agent, fai
 	return &out
 }
 
+// bases gives the change sets that tasks start from, by the tasks' keys.
+func (p *Planner) bases(ctx context.Context, plan coord.Plan) (map[string]*coord.FrozenBase, error) {
+	out := map[string]*coord.FrozenBase{}
+	var faults []coord.Field
+	err := p.journal.View(ctx, func(v *journal.View) error {
+		for i, t := range plan.Tasks {
+			if t.Base == "" {
+				continue
+			}
+			ref, err := coord.ParseChangeSetRef(t.Base)
+			if err != nil {
+				return err // the plan was validated
+			}
+			c, err := v.ChangeSet(ref)
+			fault := ""
+			switch {
+			case coord.CodeOf(err) == coord.NotFound:
+				fault = "there is no such change set"
+			case err != nil:
+				return err
+			case c.Base.Path != t.Workspace:
+				fault = "this change set is of another workspace, " + c.Base.Path
+			case c.State == coord.ChangeSetDiscarded:
+				fault = "this change set was discarded"
+			default:
+				out[t.Key] = &coord.FrozenBase{ChangeSet: c.ID, Digest: c.Digest}
+				continue
+			}
+			faults = append(faults, coord.Field{Pointer: fmt.Sprintf("/tasks/%d/base", i), Message: fault})
+		}
+		return nil
+	})
+	if err == nil {
+		err = coord.InvalidFields("the plan cannot be frozen", faults)
+	}
+	return out, err
+}
+
 // freeze makes a validated plan exact.
-func freeze(plan coord.Plan, agents map[coord.AgentID]coord.Agent, at coord.Moment) (coord.Frozen, error) {
+func freeze(plan coord.Plan, agents map[coord.AgentID]coord.Agent, bases map[string]*coord.FrozenBase, at coord.Moment) (coord.Frozen, error) {
 	f := coord.Frozen{Plan: plan, At: at}
 	for _, t := range plan.Tasks {
 		a := agents[t.Agent]
-		one := coord.FrozenTask{Key: t.Key, Agent: a.ID, Revision: a.Revision, Config: a.Config, Host: a.Host, Identity: a.Inspection.Identity}
+		one := coord.FrozenTask{Key: t.Key, Agent: a.ID, Revision: a.Revision, Config: a.Config, Host: a.Host, Identity: a.Inspection.Identity, Base: bases[t.Key]}
 		if t.Workspace != "" {
 			space, notes, err := workspace.Identify(t.Workspace)
 			if err != nil {

@@ -19,8 +19,16 @@ type Agents interface {
 	Usable(ctx context.Context, id coord.AgentID) (coord.Agent, error)
 }
 
-// Options tell what a workspace must not be.
+// Certifier says which operations beyond an agent's inspection are proven on
+// this machine now, and why not the others.
+type Certifier interface {
+	Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string)
+}
+
+// Options of a planner. Without a Certifier nothing is proven beyond
+// inspections.
 type Options struct {
+	Certifier Certifier
 	// DataDir is the folder with the journal: no workspace may hold it or lie
 	// in it, or an agent could write its own approvals. "" where there is none.
 	DataDir string
@@ -30,6 +38,7 @@ type Options struct {
 type Planner struct {
 	journal *journal.Journal
 	agents  Agents
+	proven  Certifier
 	dataDir string
 }
 
@@ -44,7 +53,7 @@ func New(j *journal.Journal, agents Agents, o Options) *Planner {
 			dir = real
 		}
 	}
-	return &Planner{journal: j, agents: agents, dataDir: dir}
+	return &Planner{journal: j, agents: agents, proven: o.Certifier, dataDir: dir}
 }
 
 // Draft validates a plan and keeps it as a new job. Faults are Invalid, all at

@@ -45,7 +45,7 @@ func (p *Planner) lookUp(ctx context.Context, plan coord.Plan) ([]coord.Field, e
 			if err != nil && coord.CodeOf(err) != coord.NotFound {
 				return nil, err
 			}
-			f = append(f, agentFaults(at, t, a, err == nil)...)
+			f = append(f, p.agentFaults(ctx, at, t, a, err == nil)...)
 		}
 		if t.Workspace != "" && filepath.IsAbs(t.Workspace) && filepath.Clean(t.Workspace) == t.Workspace {
 			if fault := p.workspaceFault(t.Workspace); fault != "" {
@@ -57,7 +57,7 @@ func (p *Planner) lookUp(ctx context.Context, plan coord.Plan) ([]coord.Field, e
 }
 
 // agentFaults gives what keeps an agent from a task.
-func agentFaults(at string, t coord.PlanTask, a coord.Agent, known bool) []coord.Field {
+func (p *Planner) agentFaults(ctx context.Context, at string, t coord.PlanTask, a coord.Agent, known bool) []coord.Field {
 	fault := func(pointer, format string, args ...any) []coord.Field {
 		return []coord.Field{{Pointer: at + pointer, Message: fmt.Sprintf(format, args...)}}
 	}
@@ -71,19 +71,29 @@ func agentFaults(at string, t coord.PlanTask, a coord.Agent, known bool) []coord
 	case a.Inspection == nil || a.Inspection.Revision != a.Revision || a.Inspection.Problem != "":
 		return nil // no evidence yet; freezing inspects
 	}
-	return operationFaults(at, t, *a.Inspection)
+	return p.operationFaults(ctx, at, t, a)
 }
 
-// operationFaults tells of operations that an inspection does not support.
-func operationFaults(at string, t coord.PlanTask, i coord.Inspection) []coord.Field {
+// operationFaults tells of operations that neither an inspection nor a
+// certificate supports.
+func (p *Planner) operationFaults(ctx context.Context, at string, t coord.PlanTask, a coord.Agent) []coord.Field {
+	can := a.Inspection.Operations
+	var why map[coord.Operation]string
+	if p.proven != nil && (slices.Contains(t.Operations, coord.Write) || slices.Contains(t.Operations, coord.Test)) {
+		var more []coord.Operation
+		more, why = p.proven.Certified(ctx, a)
+		can = append(slices.Clone(can), more...)
+	}
 	var f []coord.Field
 	for n, op := range t.Operations {
-		if slices.Contains(coord.Operations, op) && !slices.Contains(i.Operations, op) {
-			f = append(f, coord.Field{
-				Pointer: fmt.Sprintf("%s/operations/%d", at, n),
-				Message: fmt.Sprintf("nothing shows that agent %s can do this here; it can: %s", i.Agent, words(i.Operations)),
-			})
+		if !slices.Contains(coord.Operations, op) || slices.Contains(can, op) {
+			continue
 		}
+		message := fmt.Sprintf("nothing shows that agent %s can do this here; it can: %s", a.ID, words(can))
+		if why[op] != "" {
+			message += "; " + why[op]
+		}
+		f = append(f, coord.Field{Pointer: fmt.Sprintf("%s/operations/%d", at, n), Message: message})
 	}
 	return f
 }

@@ -34,6 +34,9 @@ func (o *owner) equip(w *order) error {
 	case o.s.Contents == nil || w.space == nil:
 		return &provider.Unsent{Cause: provider.CauseConfig, Message: "this task works in a folder, and none was approved for it"}
 	}
+	if err := o.certified(w); err != nil {
+		return err
+	}
 	options := workbench.Options{Space: *w.space, Operations: w.planned.Operations, Writes: w.planned.Writes,
 		Tests: w.planned.Tests, TestRuns: w.planned.TestRuns, Contents: o.s.Contents, Tester: o.s.Tester}
 	kit := &tools{base: *w.space}
@@ -45,6 +48,38 @@ func (o *owner) equip(w *order) error {
 		return &provider.Unsent{Cause: provider.CauseStale, Message: told(err, "the workspace cannot be opened")}
 	}
 	o.tools, w.Tools = kit, kit.bench.Tools()
+	return nil
+}
+
+// certified is an Unsent error when what was approved is no longer proven for
+// the very program that was approved.
+func (o *owner) certified(w *order) error {
+	for _, op := range []coord.Operation{coord.Write, coord.Test} {
+		if !slices.Contains(w.planned.Operations, op) {
+			continue
+		}
+		var a coord.Agent
+		err := o.s.Journal.View(o.ctx, func(v *journal.View) (err error) {
+			a, err = v.Agent(w.Agent)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if a.Inspection != nil {
+			seen := *a.Inspection
+			seen.Identity = w.Identity
+			a.Inspection = &seen
+		}
+		why := map[coord.Operation]string{op: "this worker certifies nothing"}
+		var can []coord.Operation
+		if o.s.Certifier != nil {
+			can, why = o.s.Certifier.Certified(o.ctx, a)
+		}
+		if !slices.Contains(can, op) {
+			return &provider.Unsent{Cause: provider.CauseStale, Message: fmt.Sprintf("the task may %s, which is no longer proven for agent %s: %s", op, a.ID, why[op])}
+		}
+	}
 	return nil
 }
 

@@ -29,6 +29,12 @@ type Children interface {
 	Sweep(ctx context.Context, ids []process.Identity) error
 }
 
+// Certifier says which operations beyond its inspection an agent may be given
+// now, and why not the others.
+type Certifier interface {
+	Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string)
+}
+
 // Options are what a Scheduler needs. Children may be nil where no route starts
 // processes.
 type Options struct {
@@ -41,7 +47,10 @@ type Options struct {
 	// no task works in a workspace, without a Tester none runs tests.
 	Contents workspace.Store
 	Tester   workbench.Tester
-	Redactor *redact.Redactor
+	// Certifier says whether an agent may still write and test. Without one
+	// none may.
+	Certifier Certifier
+	Redactor  *redact.Redactor
 	// Host is this machine's name in leases.
 	Host string
 	// Scratch is the folder in which each attempt without a workspace gets an

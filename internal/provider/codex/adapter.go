@@ -55,6 +55,8 @@ type Options struct {
 	Secret func(name, value string)
 	// Version is told to Codex as the client's.
 	Version string
+	// Lab makes the probes of Prove.
+	Lab Lab
 }
 
 // Adapter carries out the Codex route.

@@ -15,6 +15,8 @@ const (
 	methodTurn        = "turn/start"
 	methodInterrupt   = "turn/interrupt"
 	methodTurns       = "thread/turns/list"
+	// methodExec runs a program in Codex's sandbox, for probes alone.
+	methodExec = "command/exec"
 )
 
 // The requests of the server that are answered with more than an error.
