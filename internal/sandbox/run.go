@@ -228,8 +228,12 @@ func (r *run) supervise(ctx context.Context, helper string, o order) (Outcome, e
 	return out, conclude(&out, replies, state, r.spec.Limits)
 }
 
+// stageEnv lets the runtime of a stage start fewer threads, which exec has to
+// end; the program sees none of it.
+var stageEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+
 func (r *run) start(helper string, p *pipes) error {
-	attr := &os.ProcAttr{Dir: "/", Env: []string{}, Files: p.theirs, Sys: stageAttr(r.spec.Tier, r.group)}
+	attr := &os.ProcAttr{Dir: "/", Env: stageEnv, Files: p.theirs, Sys: stageAttr(r.spec.Tier, r.group)}
 	argv := []string{"signalbox", stageArg}
 	r.mu.Lock()
 	defer r.mu.Unlock()

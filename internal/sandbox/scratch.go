@@ -14,7 +14,7 @@ import (
 // runPrefix begins the names of the directories of runs.
 const runPrefix = "run-"
 
-// runDir is the directory of one run. Its supervisor holds a lock in it, which
+// runDir is the directory of one run. Its supervisor holds a lock on it, which
 // the kernel takes back when the supervisor dies; so a directory whose lock is
 // free belongs to nobody.
 type runDir struct {
@@ -34,19 +34,22 @@ func newRunDir(dir string) (runDir, error) {
 		return runDir{}, scratchError(err)
 	}
 	d := runDir{path: path}
-	d.lock, err = os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	}
-	for _, sub := range []string{d.scratch(), d.root()} {
-		if err == nil {
-			err = os.Mkdir(sub, 0o700)
-		}
-	}
-	if err != nil {
+	if d.lock, err = lockDir(path); err != nil {
 		return runDir{}, scratchError(errors.Join(err, d.remove()))
 	}
 	return d, nil
+}
+
+// lockDir takes the lock of a directory, or fails at once.
+func lockDir(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // remove removes everything. The program may have made directories that it
@@ -85,16 +88,16 @@ func (b *Box) Sweep() error {
 			continue
 		}
 		path := filepath.Join(b.dir, n.Name())
-		lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		lock, err := lockDir(path)
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			sweepGroup(n.Name())
-			failed = append(failed, removeAll(path))
-		}
-		failed = append(failed, lock.Close())
+		sweepGroup(n.Name())
+		failed = append(failed, removeAll(path), lock.Close())
 	}
 	if err := errors.Join(failed...); err != nil {
 		return scratchError(err)
