@@ -23,7 +23,7 @@ type Stages struct {
 	Doctor    Doctor
 	// Certification proves what edits and tests stand on.
 	Certification Certification
-	Bytes     Bytes
+	Bytes         Bytes
 }
 
 // Presets are the agents that are known by name.

@@ -232,6 +232,11 @@ func (c *Client) Requests(ctx context.Context, before int64, limit int) (request
 	return page.Data, page.Next, err
 }
 
+// JobRequests gives the requests of a job, oldest first.
+func (c *Client) JobRequests(ctx context.Context, ref string) ([]coord.Request, error) {
+	return everything[coord.Request](ctx, c, "/jobs/%s/requests", ref)
+}
+
 // Request gives one request, by "r7" or id.
 func (c *Client) Request(ctx context.Context, ref string) (coord.Request, error) {
 	return get[coord.Request](ctx, c, "/requests/%s", ref)
