@@ -21,7 +21,7 @@ func respond(t *testing.T, ctx context.Context, url, input string, stream bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := http.DefaultClient.Do(r)
+	a, err := new(http.Client).Do(r)
 	if err != nil {
 		return 0, "", err
 	}

@@ -1,6 +1,7 @@
 package codex_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,8 +75,24 @@ func TestInspectionAsksForALogin(t *testing.T) {
 		if in.Auth != coord.AuthRequired || !strings.Contains(in.AuthHint, "codex login") || in.Problem == "" || len(in.Operations) > 0 {
 			t.Errorf("the inspection is %+v", in)
 		}
-		if _, err := r.adapter.Prepare(t.Context(), r.work("1", "Work.")); err == nil || err.(*provider.Unsent).Cause != provider.CauseAuth { //nolint:errorlint // the port gives it unwrapped
+		_, err := r.adapter.Prepare(t.Context(), r.work("1", "Work."))
+		if u, ok := errors.AsType[*provider.Unsent](err); !ok || u.Cause != provider.CauseAuth {
 			t.Errorf("Prepare gave %v", err)
+		}
+	})
+}
+
+func TestInspectionNamesTheSettingThatCodexRefuses(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		for setting, want := range map[string]string{"nonsense = 1": "nonsense", "web_search = \"maybe\"": "", "x = [": "config.toml"} {
+			r := newReal(t, version, "mock-model", modelserver.Options{})
+			if err := os.WriteFile(filepath.Join(r.home, "config.toml"), []byte(setting), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// What Signalbox sets itself is not read from the user's configuration.
+			if in := r.inspect(t); in.Problem == "" || !strings.Contains(in.Problem, want) {
+				t.Errorf("with %s the inspection is %+v", setting, in)
+			}
 		}
 	})
 }

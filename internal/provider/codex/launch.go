@@ -126,13 +126,22 @@ func (a *Adapter) launch(ctx context.Context, owner string, config coord.AgentCo
 }
 
 // refusedSetting says that Codex ended because a setting is not known to it,
-// which other versions may do; its standard error tells which.
+// ours in another version or one of the user's own; its standard error tells
+// which, and a path at most.
 func refusedSetting(c *stdio.Conn, err error) error {
 	f, ok := errors.AsType[*stdio.Fault](err)
-	if !ok || f.Cause != provider.CauseGone || !strings.Contains(c.Stderr(), "config") {
+	if !ok || f.Cause != provider.CauseGone {
 		return err
 	}
-	return &provider.Unsent{Cause: provider.CauseConfig, Message: "Codex refused its settings, which another version or its own configuration may do: " + stdio.Quote(plain(c.Stderr())) + "."}
+	for line := range strings.Lines(plain(c.Stderr())) {
+		said, failed := strings.CutPrefix(strings.TrimSpace(line), "Error: ")
+		for _, mark := range []string{"unknown configuration field", "unknown variant", "config.toml:"} {
+			if failed && strings.Contains(said, mark) {
+				return &provider.Unsent{Cause: provider.CauseConfig, Message: "Codex refuses a setting, of its own configuration or one that another version does not know: " + stdio.Quote(said) + "."}
+			}
+		}
+	}
+	return err
 }
 
 // plain takes the colours out of what a program wrote for a terminal.

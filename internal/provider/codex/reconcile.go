@@ -48,22 +48,12 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	}
 	v := provider.Verdict{Finding: provider.FoundNothing}
 	now, err := identify(w.Config)
-	if err = stale(w.Identity, now, err); err != nil {
-		v.Evidence = []string{"Codex was not asked. " + err.Error()}
+	if changed := stale(w.Identity, now, err); changed != nil {
+		v.Evidence = []string{"Codex was not asked. " + changed.Error()}
 		return v, nil
 	}
 	l, err := a.launch(ctx, string(w.Attempt), w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
-	var found turnsResult
-	switch {
-	case err != nil:
-		v.Evidence = []string{"Codex could not be started. " + unsent(ctx, methodInitialize, err).Message}
-	case l.home != d.Home:
-		v.Evidence = []string{"Codex was not asked: it keeps its state in another folder now than when the attempt began."}
-		err = errors.New("another home")
-	default:
-		err = l.conn.Call(ctx, methodTurns, turnsParams{Thread: d.Thread, View: "full"}, &found)
-		v = judge(v, d, r, found, err)
-	}
+	v = a.look(ctx, v, d, r, l, err)
 	if failed := a.leave(ctx, l); failed != nil {
 		v.Evidence = append(v.Evidence, "The process started to ask Codex could not be ended.")
 	}
@@ -71,6 +61,21 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 		return v, context.Cause(ctx)
 	}
 	return v, nil
+}
+
+// look asks a Codex that was started for it, if it was.
+func (a *Adapter) look(ctx context.Context, v provider.Verdict, d threadHandle, r *coord.Receipt, l launched, err error) provider.Verdict {
+	switch {
+	case err != nil:
+		v.Evidence = []string{"Codex could not be started. " + unsent(ctx, methodInitialize, err).Message}
+		return v
+	case l.home != d.Home:
+		v.Evidence = []string{"Codex was not asked: it keeps its state in another folder now than when the attempt began."}
+		return v
+	}
+	var found turnsResult
+	err = l.conn.Call(ctx, methodTurns, turnsParams{Thread: d.Thread, View: "full"}, &found)
+	return judge(v, d, r, found, err)
 }
 
 // leave ends a Codex that carried no attempt.

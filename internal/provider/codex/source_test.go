@@ -69,14 +69,15 @@ func literal(values []ast.Expr, i int) (string, bool) {
 }
 
 // The methods that run something outside of every sandbox, write the user's
-// configuration or files, or steer a turn, are not among these.
+// configuration or files, or steer a turn, are not among these. command/exec is
+// for the probes of Prove, in the very sandbox that they probe.
 func TestOnlyTheseMethodsAreEverSent(t *testing.T) {
 	var got []string
 	for _, method := range constants(t, "method") {
 		got = append(got, method)
 	}
 	slices.Sort(got)
-	want := []string{"account/read", "config/read", "initialize", "initialized", "thread/start", "thread/turns/list", "turn/interrupt", "turn/start"}
+	want := []string{"account/read", "command/exec", "config/read", "initialize", "initialized", "thread/start", "thread/turns/list", "turn/interrupt", "turn/start"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

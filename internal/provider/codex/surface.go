@@ -70,8 +70,8 @@ func offered(body []byte) ([]string, error) {
 
 // loopback answers one request to a model on loopback, and gives what tools the
 // model was offered.
-func loopback() (url string, tools <-chan []string, closed func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func loopback(ctx context.Context) (url string, tools <-chan []string, closed func(), err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -103,7 +103,7 @@ func loopback() (url string, tools <-chan []string, closed func(), err error) {
 // with the metadata of the model that would be used. No account is asked.
 func (a *Adapter) surface(ctx context.Context, l launched, want effective, model string) coord.Capability {
 	c := coord.Capability{Name: coord.CapabilityTools, Evidence: coord.Measured}
-	url, tools, closed, err := loopback()
+	url, tools, closed, err := loopback(ctx)
 	if err != nil {
 		c.Detail = "no model on loopback could be made for the probe"
 		return c
