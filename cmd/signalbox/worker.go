@@ -97,7 +97,7 @@ func build(declared []directory.Declared) daemon.Build {
 		})
 		return daemon.Parts{
 			Loop:   loop,
-			Keeper: retention.New(g.Journal, results, store, quota, g.Logger),
+			Keeper: retention.New(g.Journal, results, store, quota, contents, g.Logger),
 			Stages: api.Stages{
 				Directory:     dir,
 				Presets:       known{},

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
+	"time"
 
 	"signalbox/internal/coord"
 )
@@ -35,6 +38,43 @@ func (c *Contents) Get(_ context.Context, sha256 string) ([]byte, error) {
 	}
 	defer r.Close()
 	return io.ReadAll(r)
+}
+
+// Sweep removes the contents that keep does not name and that were last stored
+// before a moment: those of change sets that are no longer kept, and those that
+// an agent wrote and wrote anew. It gives how many were removed.
+func (c *Contents) Sweep(ctx context.Context, keep map[string]bool, before time.Time) (int, error) {
+	fans, err := os.ReadDir(c.store.dir)
+	if err != nil {
+		return 0, diskError("listing the contents", err)
+	}
+	removed := 0
+	for _, fan := range fans {
+		if fan.Name() == tempDir || !fan.IsDir() {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(c.store.dir, fan.Name()))
+		if err != nil {
+			return removed, diskError("listing the contents", err)
+		}
+		for _, f := range files {
+			if ctx.Err() != nil {
+				return removed, context.Cause(ctx)
+			}
+			sha := fan.Name() + f.Name()
+			if !isDigest(sha) || keep[sha] {
+				continue
+			}
+			gone, err := c.store.RemoveLeftover(sha, before)
+			if err != nil {
+				return removed, err
+			}
+			if gone {
+				removed++
+			}
+		}
+	}
+	return removed, nil
 }
 
 // Path is the file that holds the content with this SHA-256, for a sandbox that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"time"
 
 	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
@@ -38,5 +39,34 @@ func TestContentsComeBackExactly(t *testing.T) {
 	}
 	if _, err := c.Get(t.Context(), "00"+string(bytes.Repeat([]byte("a"), 62))); coord.CodeOf(err) != coord.NotFound {
 		t.Errorf("a content that is not there gives %v", err)
+	}
+}
+
+func TestASweepKeepsWhatIsNamedAndWhatIsYoung(t *testing.T) {
+	c, err := artifact.NewContents(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shas := map[string]string{}
+	for _, name := range []string{"named", "left over", "young"} {
+		if shas[name], err = c.Put(t.Context(), []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{"named", "left over"} {
+		if err := os.Chtimes(c.Path(shas[name]), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := c.Sweep(t.Context(), map[string]bool{shas["named"]: true}, time.Now().Add(-24*time.Hour))
+	if removed != 1 || err != nil {
+		t.Errorf("%d contents removed, %v", removed, err)
+	}
+	for name, sha := range shas {
+		_, err := c.Get(t.Context(), sha)
+		if gone := coord.CodeOf(err) == coord.NotFound; gone != (name == "left over") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

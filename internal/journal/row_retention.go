@@ -8,9 +8,11 @@ import (
 )
 
 // EndedBefore gives up to limit jobs that ended before t and are still kept
-// whole, the oldest first.
+// whole, the oldest first. One whose changes wait for the operator is not among
+// them.
 func (v *View) EndedBefore(t time.Time, limit int) ([]coord.Job, error) {
-	return list[coord.Job](v, `SELECT doc FROM jobs WHERE kept = 0 AND ended < $1 ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
+	return list[coord.Job](v, `SELECT doc FROM jobs WHERE kept = 0 AND ended < $1
+		AND NOT EXISTS (SELECT 1 FROM change_sets WHERE change_sets.job = jobs.id AND change_sets.pending = 1) ORDER BY ended LIMIT $2`, t.UnixMilli(), limit)
 }
 
 // numbered is a table whose rows have short numbers, and the setting that keeps

@@ -32,18 +32,25 @@ type Space interface {
 	Free(job coord.JobID, bytes int64) error
 }
 
+// Contents removes the contents that keep does not name and that were last
+// stored before a moment.
+type Contents interface {
+	Sweep(ctx context.Context, keep map[string]bool, before time.Time) (int, error)
+}
+
 // Retention is the keeper of one journal.
 type Retention struct {
 	journal *journal.Journal
 	results Results
 	bytes   Bytes
 	space   Space
+	files   Contents
 	log     *slog.Logger
 }
 
 // New makes the keeper of a journal and of what its jobs stored.
-func New(j *journal.Journal, results Results, bytes Bytes, space Space, log *slog.Logger) *Retention {
-	return &Retention{journal: j, results: results, bytes: bytes, space: space, log: log}
+func New(j *journal.Journal, results Results, bytes Bytes, space Space, files Contents, log *slog.Logger) *Retention {
+	return &Retention{journal: j, results: results, bytes: bytes, space: space, files: files, log: log}
 }
 
 const (
@@ -55,6 +62,9 @@ const (
 	step = 48 * time.Hour
 	// batch bounds what one transaction removes, so that none of them is long.
 	batch = 500
+	// settled is how old a content is that no change set names for good: it is
+	// stored a moment before the change set is.
+	settled = 24 * time.Hour
 )
 
 // Run sweeps at the start and then each hour, until ctx ends. What fails is
@@ -85,6 +95,9 @@ func (r *Retention) Sweep(ctx context.Context) error {
 	if err := r.summarize(ctx, now.Add(-coord.KeepDetail)); err != nil {
 		return err
 	}
+	if err := r.contents(ctx, now); err != nil {
+		return err
+	}
 	for removed := int64(batch); removed > 0; {
 		err := r.journal.Update(ctx, func(tx *journal.Tx) (err error) {
 			removed, err = tx.PruneEvents(now.Add(-coord.KeepDetail), batch)
@@ -113,6 +126,20 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// contents removes what no kept change set names.
+func (r *Retention) contents(ctx context.Context, now time.Time) error {
+	var keep map[string]bool
+	err := r.journal.View(ctx, func(v *journal.View) (err error) {
+		keep, err = v.ChangedContents()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.files.Sweep(ctx, keep, now.Add(-settled))
+	return err
 }
 
 // summarize replaces the detail of jobs that ended before t by their results.

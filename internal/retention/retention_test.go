@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -28,13 +29,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // house is a real journal and a real store on a clock that the test moves.
 type house struct {
 	*retention.Retention
-	t       *testing.T
-	mu      sync.Mutex // the journal's keeper looks at the clock, too
-	now     coord.Moment
-	journal *journal.Journal
-	store   *artifact.Store
-	quota   *artifact.Quota
-	results *synthesis.Synthesis
+	t        *testing.T
+	mu       sync.Mutex // the journal's keeper looks at the clock, too
+	now      coord.Moment
+	journal  *journal.Journal
+	store    *artifact.Store
+	contents *artifact.Contents
+	quota    *artifact.Quota
+	results  *synthesis.Synthesis
+	staged   []coord.FileChange // by the attempts of jobs to come
 }
 
 func newHouse(t *testing.T) *house {
@@ -53,9 +56,12 @@ func newHouse(t *testing.T) *house {
 	if h.store, err = artifact.New(t.TempDir(), same); err != nil {
 		t.Fatal(err)
 	}
+	if h.contents, err = artifact.NewContents(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
 	h.quota = artifact.NewQuota(artifact.DefaultLimits(), 0, nil)
 	h.results = synthesis.New(h.journal, h.store)
-	h.Retention = retention.New(h.journal, h.results, h.store, h.quota, slog.New(slog.DiscardHandler))
+	h.Retention = retention.New(h.journal, h.results, h.store, h.quota, h.contents, slog.New(slog.DiscardHandler))
 	return h
 }
 
@@ -113,6 +119,11 @@ func (h *house) run(text string, on coord.AttemptEvent) coord.JobID {
 		}
 		if _, err := tx.AddArtifact(coord.Artifact{Job: id, Task: t.ID, Attempt: a.ID, Name: "answer.md", Size: ref.Size, SHA256: ref.SHA256}); err != nil {
 			return err
+		}
+		if len(h.staged) > 0 {
+			if err := tx.Stage(coord.ChangeSet{Attempt: a.ID, Base: coord.WorkspaceIdentity{Path: "/w"}, Files: h.staged}); err != nil {
+				return err
+			}
 		}
 		for _, c := range []coord.Change{{On: coord.AttemptIntend, Handle: &coord.Handle{Version: 1}}, {On: coord.AttemptReceive, Receipt: &coord.Receipt{Kind: "update", Reference: "s"}},
 			{On: on, Activity: coord.Ended, Statement: &coord.Statement{Agent: "a", By: "agent", Text: text, SHA256: ref.SHA256}}} {
@@ -195,6 +206,40 @@ func TestDetailGoesAfterNinetyDaysAndTheResultStaysAYear(t *testing.T) {
 	h.pass(coord.KeepSummary)
 	if _, err := h.results.Result(t.Context(), coord.JobRef{ID: id}); coord.CodeOf(err) != coord.NotFound {
 		t.Errorf("after a year the result gives %v", err)
+	}
+}
+
+func TestChangesAreKeptWhileTheyWaitAndTheirContentsGoWithThem(t *testing.T) {
+	h := newHouse(t)
+	sha, err := h.contents.Put(t.Context(), []byte("package main\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.staged = []coord.FileChange{{Path: "main.go", Kind: coord.FileNew, After: sha, Mode: 0o644, Size: 13}}
+	id := h.run("an edit", coord.AttemptComplete)
+	h.pass(coord.KeepDetail + 48*time.Hour)
+	var c coord.ChangeSet
+	h.update(func(tx *journal.Tx) error {
+		all, err := tx.JobChangeSets(id)
+		if err != nil || len(all) != 1 {
+			return errors.Join(err, fmt.Errorf("%d change sets are kept", len(all)))
+		}
+		c, err = tx.DecideChangeSet(all[0].ID, coord.Review{On: coord.ChangeSetDiscard, By: coord.Actor{Role: coord.RoleOperator}})
+		return err
+	})
+	if _, err := h.contents.Get(t.Context(), sha); err != nil {
+		t.Errorf("the content of a change set that waits: %v", err)
+	}
+	h.pass(72 * time.Hour)
+	err = h.journal.View(t.Context(), func(v *journal.View) error {
+		_, err := v.ChangeSet(coord.ChangeSetRef{ID: c.ID})
+		return err
+	})
+	if coord.CodeOf(err) != coord.NotFound {
+		t.Errorf("a decided change set of an old job: %v", err)
+	}
+	if _, err := h.contents.Get(t.Context(), sha); coord.CodeOf(err) != coord.NotFound {
+		t.Errorf("its content: %v", err)
 	}
 }
 
@@ -317,7 +362,7 @@ func TestAJobThatCannotBeSummarizedDoesNotKeepTheOthers(t *testing.T) {
 	h := newHouse(t)
 	bad := h.run("unreadable", coord.AttemptComplete)
 	h.run("readable", coord.AttemptComplete)
-	h.Retention = retention.New(h.journal, broken{h.results, bad}, h.store, h.quota, slog.New(slog.DiscardHandler))
+	h.Retention = retention.New(h.journal, broken{h.results, bad}, h.store, h.quota, h.contents, slog.New(slog.DiscardHandler))
 	h.pass(coord.KeepDetail + time.Hour)
 	if !h.has("unreadable") || h.has("readable") {
 		t.Errorf("bytes kept: of the broken job %v, of the other %v", h.has("unreadable"), h.has("readable"))
