@@ -180,7 +180,7 @@ func killToExit(ctx context.Context, box *sandbox.Box, b *bench) ([]figure, erro
 			}
 			took = append(took, out.Kill)
 		}
-		figures = append(figures, told(fmt.Sprintf("kill to exit, tier %d", i+1), ms(median(took)), "ms", "from the decision to nothing left"))
+		figures = append(figures, told(fmt.Sprintf("kill to exit, tier %d", i+1), float64(median(took).Microseconds()), "us", "from the decision to nothing left"))
 	}
 	return figures, nil
 }

@@ -1,6 +1,9 @@
 package coord
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // hidden are the names, in lower case, that hold credentials by convention, or
 // the runtime's own metadata, at any depth of a workspace. A tool that reads
@@ -20,10 +23,5 @@ func HiddenName(name string) bool {
 	if n == ".env" || strings.HasPrefix(n, ".env.") || strings.HasSuffix(n, ".pem") || strings.HasSuffix(n, ".key") {
 		return true
 	}
-	for _, h := range hidden {
-		if n == h {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(hidden, n)
 }

@@ -103,7 +103,7 @@ type fileID struct {
 
 func identify(st *syscall.Stat_t) fileID {
 	m, c := statTimes(st)
-	return fileID{Dev: uint64(st.Dev), Ino: st.Ino, Size: uint64(st.Size), Mtime: m, Ctime: c}
+	return fileID{Dev: uint64(st.Dev), Ino: st.Ino, Size: uint64(st.Size), Mtime: m, Ctime: c} //nolint:unconvert // it is signed on macOS
 }
 
 // hashes remembers SHA-256 sums of executables: those of a hundred megabytes

@@ -44,7 +44,7 @@ func newGroup(dir runDir, l Limits) *group {
 	for name, value := range map[string]int64{"memory.max": l.Data, "memory.swap.max": 0, "pids.max": maxProcesses} {
 		// Absent where the controller is not delegated. The rlimits hold in any
 		// case.
-		_ = os.WriteFile(filepath.Join(g.path, name), []byte(strconv.FormatInt(value, 10)), 0) //nolint:gosec // it exists, or is not made
+		_ = os.WriteFile(filepath.Join(g.path, name), []byte(strconv.FormatInt(value, 10)), 0)
 	}
 	return g
 }
@@ -79,7 +79,7 @@ func groupParent() string {
 // kill ends every process of the group at once.
 func (g *group) kill() {
 	if g != nil {
-		_ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0) //nolint:gosec // it exists, or is not made
+		_ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
 	}
 }
 

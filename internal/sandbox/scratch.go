@@ -70,7 +70,7 @@ func removeAll(path string) error {
 		if e != nil && e.IsDir() {
 			_ = os.Chmod(p, 0o700) //nolint:gosec // a directory that is being removed
 		}
-		return nil //nolint:nilerr // what cannot be read is told by RemoveAll below
+		return nil // what cannot be read is told by RemoveAll below
 	})
 	return os.RemoveAll(path)
 }

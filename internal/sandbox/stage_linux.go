@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -278,5 +279,5 @@ func vector(at uint64, list []string) []byte {
 		text.WriteString(s)
 		text.WriteByte(0)
 	}
-	return append(head, text.String()...)
+	return slices.Concat(head, []byte(text.String()))
 }

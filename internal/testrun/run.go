@@ -37,6 +37,19 @@ type Result struct {
 // machine that cannot confine it is an outcome, refused. The context's end is
 // cancelled, or timed_out at its deadline.
 func (t *Tester) Run(ctx context.Context, r Request, approved coord.TestRun) (Result, error) {
+	res, err := t.run(ctx, r, approved)
+	if err == nil || ctx.Err() == nil {
+		return res, err
+	}
+	// It ended before the tests were under way; nothing of them is left.
+	res = Result{Report: coord.TestReport{Outcome: coord.TestsCancelled}, Tier: r.Tier}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		res.Report.Outcome = coord.TestsTimedOut
+	}
+	return res, nil
+}
+
+func (t *Tester) run(ctx context.Context, r Request, approved coord.TestRun) (Result, error) {
 	began := time.Now()
 	p, err := t.plan(ctx, r)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,7 @@ func (s suite) make(t testing.TB) testrun.Request {
 // with lays another content over a file.
 func with(t testing.TB, r testrun.Request, path, text string) testrun.Request {
 	t.Helper()
-	r.Changes = append(r.Changes[:len(r.Changes):len(r.Changes)], sandbox.Change{Path: path, Content: write(t, filepath.Join(t.TempDir(), "c"), text), Mode: 0o644})
+	r.Changes = append(slices.Clip(r.Changes), sandbox.Change{Path: path, Content: write(t, filepath.Join(t.TempDir(), "c"), text), Mode: 0o644})
 	return r
 }
 

@@ -24,6 +24,16 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
 		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_REFER
 
+	// Socket lets sockets be made as well, which programs do in folders of their
+	// own.
+	Socket Access = unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
+
+	// changing are all the rights to change what others see of files.
+	changing = Write | Socket | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
 	// onFile are the rights that mean something on a file; the kernel refuses
 	// the others there.
 	onFile = ReadFile | Write | Execute
@@ -59,6 +69,9 @@ type Grant struct {
 	Access Access
 	// Required makes an absent path an error; else it grants nothing.
 	Required bool
+	// Exact makes a symbolic link anywhere in the path an error: whoever may
+	// write above it could have put it there.
+	Exact bool
 }
 
 // handled are the rights that the kernel denies unless they are granted.
@@ -98,14 +111,52 @@ func attrSize(abi int) uintptr {
 // descriptor, with which landlock_restrict_self puts a thread under it. The
 // error names the path that failed.
 func Prepare(grants []Grant) (abi, ruleset int, err error) {
-	abi, err = ABI()
-	if err != nil {
-		return 0, -1, err
+	if abi, err = usable(); err != nil {
+		return abi, -1, err
 	}
-	if abi < MinABI {
-		return abi, -1, fmt.Errorf("the kernel has Landlock ABI %d, %d is needed", abi, MinABI)
+	return rules(abi, handled(min(abi, maxABI)), grants)
+}
+
+// PrepareWrites makes a ruleset that denies only what changes files and is not
+// granted, and, where the ABI has it, signals and abstract sockets to others.
+// Reading, running and the network stay as they were. Landlock does not mediate
+// changes of modes, owners, times and attributes.
+func PrepareWrites(grants []Grant) (ruleset int, err error) {
+	abi, err := usable()
+	if err != nil {
+		return -1, err
 	}
 	attr := handled(min(abi, maxABI))
+	attr.Handled_access_fs &= uint64(changing)
+	attr.Handled_access_net = 0
+	_, ruleset, err = rules(abi, attr, grants)
+	return ruleset, err
+}
+
+// Restrict puts the calling thread, and what it becomes or starts, under a
+// ruleset for ever. The caller keeps to the thread (runtime.LockOSThread).
+func Restrict(ruleset int) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); e != 0 {
+		return e
+	}
+	return unix.Close(ruleset)
+}
+
+// usable is the ABI when it is enough.
+func usable() (abi int, err error) {
+	switch abi, err = ABI(); {
+	case err != nil:
+		return 0, err
+	case abi < MinABI:
+		return abi, fmt.Errorf("the kernel has Landlock ABI %d, %d is needed", abi, MinABI)
+	}
+	return abi, nil
+}
+
+func rules(abi int, attr unix.LandlockRulesetAttr, grants []Grant) (_, ruleset int, err error) {
 	set, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), attrSize(abi), 0)
 	if e != 0 {
 		return abi, -1, fmt.Errorf("create a ruleset: %w", e)
@@ -119,7 +170,11 @@ func Prepare(grants []Grant) (abi, ruleset int, err error) {
 }
 
 func add(set int, known Access, g Grant) error {
-	fd, err := unix.Open(g.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if g.Exact {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, g.Path, &how)
 	absent := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)
 	if absent && !g.Required {
 		return nil

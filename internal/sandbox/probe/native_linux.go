@@ -46,12 +46,12 @@ func native() []Probe {
 		{Name: "terminal_injection", What: "type into a terminal (TIOCSTI)", Do: typeInto},
 
 		{Name: "abstract_connect", What: "connect to an abstract socket", Do: func(l Lab) error {
-			return connect(unix.AF_UNIX, unix.SOCK_STREAM, 0, &unix.SockaddrUnix{Name: "@" + l.Abstract})
+			return connect(unix.AF_UNIX, 0, &unix.SockaddrUnix{Name: "@" + l.Abstract})
 		}},
 		{Name: "datagram_reconnect", What: "turn a pair of datagram sockets to a socket outside", Do: reconnect},
 		{Name: "unix_datagram", What: "send a datagram to a socket outside", Do: func(l Lab) error { return sendTo(unix.AF_UNIX, &unix.SockaddrUnix{Name: out(l, "datagrams")}) }},
 		{Name: "mptcp_connect", What: "connect by multipath TCP", Do: func(l Lab) error {
-			return connect(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP, loopback(l.TCP))
+			return connect(unix.AF_INET, unix.IPPROTO_MPTCP, loopback(l.TCP))
 		}},
 		{Name: "netlink", What: "open a socket to the kernel's network tables", Do: func(Lab) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW) }},
 		{Name: "vsock", What: "open a socket to the host of a virtual machine", Do: func(Lab) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM) }},
@@ -83,7 +83,7 @@ func native() []Probe {
 			}
 			return unix.Prlimit(l.Victim, unix.RLIMIT_CORE, &now, nil)
 		}},
-		{Name: "slow_victim", What: "change the priority of another process", Do: func(l Lab) error { return unix.Setpriority(unix.PRIO_PROCESS, l.Victim, 1) }},
+		{Name: "slow_victim", What: "change the priority of another process", Do: func(l Lab) error { return unix.Setpriority(unix.PRIO_PROCESS, l.Victim, 19) }},
 		{Name: "owner_signal", What: "have a pipe signal another process (F_SETOWN)", Do: setOwner},
 
 		{Name: "memfd", What: "make a file in memory that no limit counts", Do: func(Lab) error { return opened(unix.MemfdCreate("probe", 0)) }},

@@ -60,22 +60,22 @@ func portable() []Probe {
 		{Name: "mkdir_outside", What: "make a directory outside", Do: func(l Lab) error { return os.Mkdir(out(l, "dir"), 0o700) }},
 		{Name: "symlink_outside", What: "make a symbolic link outside", Do: func(l Lab) error { return os.Symlink("x", out(l, "made-link")) }},
 		{Name: "write_cache", What: "write to the cache in the operator's home", Do: func(l Lab) error { return write(filepath.Join(l.Home, ".cache", "made")) }},
-		{Name: "chmod_outside", What: "change the mode of a file outside", Do: func(l Lab) error { return os.Chmod(out(l, "target"), 0o640) }},
+		{Name: "chmod_outside", What: "change the mode of a file outside", Do: func(l Lab) error { return os.Chmod(out(l, "target"), 0o400) }},
 		{Name: "utime_outside", What: "change the times of a file outside", Do: func(l Lab) error {
 			return unix.Utimes(out(l, "target"), make([]unix.Timeval, 2))
 		}},
-		{Name: "chmod_workspace", What: "change the mode of a file of the workspace", Do: func(l Lab) error { return os.Chmod(in(l, "plain"), 0o640) }},
+		{Name: "chmod_workspace", What: "change the mode of a file of the workspace", Do: func(l Lab) error { return os.Chmod(in(l, "plain"), 0o400) }},
 		{Name: "file_size", What: "write a file beyond its limit", Do: func(l Lab) error { return fill(filepath.Join(l.Scratch, "large"), l.FileSize+1) }},
 		{Name: "scratch_size", What: "write more to the scratch space than its limit", Do: fillScratch},
 
-		{Name: "tcp_connect", What: "connect to a TCP port of this machine", Do: func(l Lab) error { return connect(unix.AF_INET, unix.SOCK_STREAM, 0, loopback(l.TCP)) }},
+		{Name: "tcp_connect", What: "connect to a TCP port of this machine", Do: func(l Lab) error { return connect(unix.AF_INET, 0, loopback(l.TCP)) }},
 		{Name: "tcp_listen", What: "listen at a TCP port", Do: listen},
 		{Name: "udp_send", What: "send a datagram to a port of this machine, as a name look-up does", Do: func(l Lab) error { return sendTo(unix.AF_INET, loopback(l.UDP)) }},
 		{Name: "unix_connect_outside", What: "connect to a socket outside, as that of a container service", Do: func(l Lab) error {
-			return connect(unix.AF_UNIX, unix.SOCK_STREAM, 0, &unix.SockaddrUnix{Name: out(l, "socket")})
+			return connect(unix.AF_UNIX, 0, &unix.SockaddrUnix{Name: out(l, "socket")})
 		}},
 		{Name: "unix_connect_workspace", What: "connect to a socket in the workspace", Do: func(l Lab) error {
-			return connect(unix.AF_UNIX, unix.SOCK_STREAM, 0, &unix.SockaddrUnix{Name: in(l, "socket")})
+			return connect(unix.AF_UNIX, 0, &unix.SockaddrUnix{Name: in(l, "socket")})
 		}},
 
 		{Name: "start_program", What: "start another program", Do: func(Lab) error { return spawn(&os.ProcAttr{}) }},
@@ -213,8 +213,8 @@ func loopback(port int) *unix.SockaddrInet4 {
 	return &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
 }
 
-func connect(family, kind, protocol int, to unix.Sockaddr) error {
-	fd, err := unix.Socket(family, kind, protocol)
+func connect(family, protocol int, to unix.Sockaddr) error {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM, protocol)
 	if err != nil {
 		return err
 	}
