@@ -404,6 +404,13 @@ func closedWords() map[reflect.Type][]any {
 		reflect.TypeFor[coord.ResolutionKind](): words(coord.Adopted, coord.NeverRan, coord.Abandoned),
 		reflect.TypeFor[coord.RequestKind]():    words(coord.Permission, coord.Question, coord.WriteFile, coord.RunTests),
 		reflect.TypeFor[coord.ChangeSetState](): words(coord.ChangeSets.States()...),
+		// Outdating, landing and the rest are not for a person to say.
+		reflect.TypeFor[coord.ChangeSetEvent](): words(coord.ChangeSetApprove, coord.ChangeSetDiscard),
+		reflect.TypeFor[coord.ChangeKind]():     words(coord.FileNew, coord.FileChanged, coord.FileDeleted, coord.FileRenamed),
+		reflect.TypeFor[coord.StepKind]():       words(coord.StepCreate, coord.StepReplace, coord.StepRemove),
+		reflect.TypeFor[coord.StepState]():      words(coord.StepLanded, coord.StepForeign, coord.StepDiverged, coord.StepFailed, coord.StepSkipped),
+		reflect.TypeFor[coord.Tier]():           words(coord.TierNamespaces, coord.TierLandlock, coord.TierSeatbelt),
+		reflect.TypeFor[coord.ProbeVerdict]():   words(coord.ProbeDenied, coord.ProbePrivate, coord.ProbePermitted, coord.ProbeWorks, coord.ProbeBroken, coord.ProbeNotProven),
 		reflect.TypeFor[coord.OptionKind]():     words(coord.AllowOnce, coord.AllowAlways, coord.RejectOnce, coord.RejectAlways),
 		reflect.TypeFor[coord.Operation]():      words(coord.Operations...),
 		reflect.TypeFor[coord.AuthState]():      words(coord.AuthReady, coord.AuthRequired, coord.AuthUnknown),

@@ -59,7 +59,7 @@ func TestEveryOperationIsRefusedToLowerRoles(t *testing.T) {
 	}
 	refused := 0
 	for path, methods := range d.Paths {
-		path = strings.NewReplacer("{job}", "1", "{agent}", "a", "{attempt}", "1%2Ffix", "{request}", "r1", "{artifact}", "art_x", "{token}", "crd_x", "{task}", "fix").Replace(path)
+		path = strings.NewReplacer("{job}", "1", "{agent}", "a", "{attempt}", "1%2Ffix", "{request}", "r1", "{change_set}", "c1", "{artifact}", "art_x", "{token}", "crd_x", "{task}", "fix").Replace(path)
 		for method, op := range methods {
 			if !op.Role.Allows(coord.RoleRead) {
 				t.Errorf("%s says no role", op.ID)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"signalbox/internal/api"
 	"signalbox/internal/approval"
 	"signalbox/internal/artifact"
+	"signalbox/internal/certification"
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
@@ -32,11 +34,16 @@ import (
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
 	"signalbox/internal/redact"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/scheduler"
 	"signalbox/internal/synthesis"
+	"signalbox/internal/testrun"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.StageMain() // the test itself is what builds the sandbox
+	goleak.VerifyTestMain(m)
+}
 
 // world is an API over a real journal and the real stages; only the agents
 // are in memory.
@@ -102,9 +109,21 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 		Redactor: r, Host: "here", Scratch: t.TempDir(), Logger: log, Contents: w.contents,
 	})
 	w.planning = planning.New(w.journal, d, planning.Options{DataDir: dir})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := sandbox.New(self, filepath.Join(dir, "confinement"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof := certification.New(certification.Options{
+		Journal: w.journal, Box: box, Agents: d, Adapters: adapters, Runners: testrun.New(box, nil, exec.LookPath), Scratch: t.TempDir(), Logger: log,
+	})
 	stages := api.Stages{
 		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal, w.contents),
 		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store), Bytes: w.store,
+		Certification: proof,
 	}
 	for _, c := range changes {
 		c(&stages)
