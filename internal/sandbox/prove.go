@@ -61,14 +61,8 @@ func (b *Box) Prove(ctx context.Context, tier coord.Tier) ([]coord.ProbeResult, 
 	}
 	var group errgroup.Group
 	group.SetLimit(2)
-	var scratch sync.Mutex
 	for i, p := range all {
 		group.Go(func() error {
-			if p.Race {
-				// It changes the workspace under the others' scans.
-				scratch.Lock()
-				defer scratch.Unlock()
-			}
 			word, err := b.inside(ctx, l, helper, tier, p)
 			results[i].Inside = word
 			return err

@@ -60,11 +60,11 @@ func portable() []Probe {
 		{Name: "mkdir_outside", What: "make a directory outside", Do: func(l Lab) error { return os.Mkdir(out(l, "dir"), 0o700) }},
 		{Name: "symlink_outside", What: "make a symbolic link outside", Do: func(l Lab) error { return os.Symlink("x", out(l, "made-link")) }},
 		{Name: "write_cache", What: "write to the cache in the operator's home", Do: func(l Lab) error { return write(filepath.Join(l.Home, ".cache", "made")) }},
-		{Name: "chmod_outside", What: "change the mode of a file outside", Do: func(l Lab) error { return os.Chmod(out(l, "target"), 0o400) }},
+		{Name: "chmod_outside", What: "change the mode of a file outside", Do: func(l Lab) error { return os.Chmod(out(l, "target"), 0o600) }},
 		{Name: "utime_outside", What: "change the times of a file outside", Do: func(l Lab) error {
 			return unix.Utimes(out(l, "target"), make([]unix.Timeval, 2))
 		}},
-		{Name: "chmod_workspace", What: "change the mode of a file of the workspace", Do: func(l Lab) error { return os.Chmod(in(l, "plain"), 0o400) }},
+		{Name: "chmod_workspace", What: "change the mode of a file of the workspace", Do: func(l Lab) error { return os.Chmod(in(l, "plain"), 0o600) }},
 		{Name: "file_size", What: "write a file beyond its limit", Do: func(l Lab) error { return fill(filepath.Join(l.Scratch, "large"), l.FileSize+1) }},
 		{Name: "scratch_size", What: "write more to the scratch space than its limit", Do: fillScratch},
 
