@@ -26,8 +26,9 @@ var (
 // world is a journal with the acts of approval, and what the other stages do.
 type world struct {
 	*approval.Approval
-	t       *testing.T
-	journal *journal.Journal
+	t        *testing.T
+	journal  *journal.Journal
+	contents *artifact.Contents
 }
 
 func newWorld(t *testing.T) *world {
@@ -55,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{approval.New(j, contents), t, j}
+	return &world{approval.New(j, contents), t, j, contents}
 }
 
 // do runs fn in the writer.
