@@ -99,10 +99,10 @@ func (l *lander) current() (stat, bool, error) {
 	if err == nil {
 		switch sum := Sum(content); {
 		case sum != l.step.Before:
-			l.foreign("the file was changed after the change set was made")
+			l.foreign("the file was changed after this change was made")
 			return s, false, nil
 		case l.step.BeforeMode != 0 && s.perm() != l.step.BeforeMode:
-			l.foreign("the permissions of the file were changed after the change set was made")
+			l.foreign("the permissions of the file were changed after this change was made")
 			return s, false, nil
 		case s.special():
 			return s, false, refusal(l.step.Path, "it gives a program other rights than its caller's, which landing would take away")

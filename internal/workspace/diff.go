@@ -23,8 +23,8 @@ type FileDiff struct {
 	// Cut tells that the diff is longer than coord.MaxDiff, so that the change
 	// cannot be shown whole.
 	Cut bool `json:"cut,omitempty"`
-	// Hidden tells that the text holds characters that a terminal or a browser
-	// would not show as they are: whoever displays it makes them visible.
+	// Hidden tells that the text holds characters of which Hidden is true:
+	// whoever displays it makes them visible.
 	Hidden bool `json:"hidden,omitempty"`
 	// Notes say what the diff does not: a renaming, permissions, no text.
 	Notes []string `json:"notes,omitempty"`
@@ -92,7 +92,7 @@ func (d *FileDiff) text(before, after string) {
 		d.Removed += lines(before[e.Start:e.End])
 		d.Added += lines(e.New)
 	}
-	d.Hidden = strings.ContainsFunc(text, hidden)
+	d.Hidden = strings.ContainsFunc(text, Hidden)
 	if len(text) > coord.MaxDiff {
 		text, d.Cut = text[:strings.LastIndexByte(text[:coord.MaxDiff], '\n')+1], true
 	}
@@ -112,8 +112,8 @@ func lines(s string) int {
 	return n
 }
 
-// hidden reports characters that change how what is around them is shown, or
-// that are not shown at all.
-func hidden(r rune) bool {
+// Hidden reports characters that change how what is around them is shown, or
+// that a terminal or a browser does not show at all.
+func Hidden(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -4,6 +4,9 @@ package workspace
 // the build.
 func (r *Root) At(f func(point string)) { r.at = f }
 
+// Opening has f called before and after each opening of a file.
+func (r *Root) Opening(f func(name string)) { r.opening = f }
+
 // Points are the points of a landing.
 var Points = []string{pointChecked, pointWritten, pointExchanged, pointVerified, pointRemoved}
 

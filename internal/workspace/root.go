@@ -36,6 +36,8 @@ type Root struct {
 	dir *os.File
 	// at is called at the steps of a landing.
 	at func(point string)
+	// opening is called before and after a file is opened, for tests.
+	opening func(name string)
 }
 
 // Open opens the folder that was approved. It is Stale when another folder
@@ -59,7 +61,7 @@ func Open(want coord.WorkspaceIdentity) (*Root, error) {
 		_ = dir.Close()
 		return nil, err
 	}
-	return &Root{identity: want, mount: s.mount, dir: dir, at: fault.Point}, nil
+	return &Root{identity: want, mount: s.mount, dir: dir, at: fault.Point, opening: func(string) {}}, nil
 }
 
 // Identity is what the folder was opened by.
@@ -259,7 +261,9 @@ func (r *Root) readIn(dir *os.File, p, name string) ([]byte, stat, error) {
 }
 
 // openIn opens the file name in dir. It is looked at before, because opening a
-// device or a pipe can have an effect, and judged by what was opened.
+// device or a pipe can have an effect, and judged by what was opened. That must
+// then still have this name, unchanged: a file from outside that was linked here
+// when it was opened, and no longer when it was judged, has one name, too.
 func (r *Root) openIn(dir *os.File, p, name string) (int, stat, error) {
 	s, err := statAt(int(dir.Fd()), name)
 	if err != nil {
@@ -268,14 +272,22 @@ func (r *Root) openIn(dir *os.File, p, name string) (int, stat, error) {
 	if why := s.refused(r.mount); why != "" {
 		return 0, stat{}, refusal(p, why)
 	}
+	r.opening(name)
 	fd, err := openAt(int(dir.Fd()), name, unix.O_RDONLY, 0)
 	if err != nil {
 		return 0, stat{}, trouble(p, err)
 	}
+	r.opening(name)
 	s, err = statAt(fd, "")
 	if err == nil {
 		if why := s.refused(r.mount); why != "" {
 			err = refusal(p, why)
+		}
+	}
+	if err == nil {
+		now, nerr := statAt(int(dir.Fd()), name)
+		if nerr != nil || !now.same(s) || now.ctime != s.ctime || now.refused(r.mount) != "" {
+			err = refusal(p, "it was replaced while it was opened")
 		}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -186,4 +187,29 @@ func TestClosedRootGivesErrors(t *testing.T) {
 	if _, err := r.Read("a"); err == nil {
 		t.Error("a closed root was read")
 	}
+}
+
+// A file from outside is linked into the workspace for the moment in which it
+// is opened: it then has one name again when it is judged.
+func TestAFileThatHadASecondNameOnlyWhileItWasOpenedIsRefused(t *testing.T) {
+	dir := tree(t, map[string]string{"secret": "secret", "w/f": "fine"})
+	f, secret, aside := filepath.Join(dir, "w", "f"), filepath.Join(dir, "secret"), filepath.Join(dir, "w", "aside")
+	r := open(t, filepath.Join(dir, "w"))
+	swaps := 0
+	r.Opening(func(string) {
+		var err error
+		if swaps++; swaps == 1 {
+			err = errors.Join(os.Rename(f, aside), os.Link(secret, f))
+		} else {
+			err = os.Rename(aside, f)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := r.Read("f")
+	if swaps != 2 {
+		t.Fatalf("there were %d swaps", swaps)
+	}
+	refused(t, "a file that was swapped, which gave "+string(got.Content), err, coord.Invalid, "replaced")
 }

@@ -20,7 +20,8 @@ type stat struct {
 	mount    uint64
 	size     int64
 	uid, gid uint32
-	mtime    unix.Timespec
+	// ctime is when anything of it changed, its number of names included.
+	mtime, ctime unix.Timespec
 }
 
 func (s stat) is(kind uint32) bool { return s.mode&unix.S_IFMT == kind }

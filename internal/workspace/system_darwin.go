@@ -18,7 +18,7 @@ func statAt(dir int, name string) (stat, error) {
 	dev := uint64(x.Dev) // as identity.go has it
 	return stat{
 		mode: uint32(x.Mode), links: uint64(x.Nlink), dev: dev, ino: x.Ino, mount: dev,
-		size: x.Size, uid: x.Uid, gid: x.Gid, mtime: x.Mtim,
+		size: x.Size, uid: x.Uid, gid: x.Gid, mtime: x.Mtim, ctime: x.Ctim,
 	}, nil
 }
 

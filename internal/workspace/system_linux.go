@@ -17,12 +17,16 @@ func statAt(dir int, name string) (stat, error) {
 	}
 	s := stat{
 		mode: uint32(x.Mode), links: uint64(x.Nlink), dev: unix.Mkdev(x.Dev_major, x.Dev_minor), ino: x.Ino, mount: x.Mnt_id,
-		size: int64(x.Size), uid: x.Uid, gid: x.Gid, mtime: unix.Timespec{Sec: x.Mtime.Sec, Nsec: int64(x.Mtime.Nsec)},
+		size: int64(x.Size), uid: x.Uid, gid: x.Gid, mtime: timespec(x.Mtime), ctime: timespec(x.Ctime),
 	}
 	if x.Mask&unix.STATX_MNT_ID == 0 { // Linux before 5.8
 		s.mount = s.dev
 	}
 	return s, nil
+}
+
+func timespec(t unix.StatxTimestamp) unix.Timespec {
+	return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)}
 }
 
 // exchange swaps two names of dir in one step. place gives the file from the
