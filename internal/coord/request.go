@@ -136,8 +136,9 @@ func (r Request) ComputeDigest() string {
 		Origin  RequestOrigin
 		Content RequestContent
 		Options []Option
-		Test    *TestRun `json:",omitempty"`
-	}{r.Kind, r.Attempt, r.Origin, r.Content, r.Options, r.Test})
+		Change  *FileChange `json:",omitempty"`
+		Test    *TestRun    `json:",omitempty"`
+	}{r.Kind, r.Attempt, r.Origin, r.Content, r.Options, r.Change, r.Test})
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

@@ -147,6 +147,8 @@ func TestDigestCoversAllThatIsDisplayed(t *testing.T) {
 		"title":   func(r *coord.Request) { r.Content.Title = "Delete a file" },
 		"detail":  func(r *coord.Request) { r.Content.Detail = "x" },
 		"option":  func(r *coord.Request) { r.Options = options("yes:allow_always") },
+		"change":  func(r *coord.Request) { r.Change = &coord.FileChange{Path: "a", Kind: coord.FileDeleted, Before: "1"} },
+		"test":    func(r *coord.Request) { r.Test = &coord.TestRun{Runner: "bun"} },
 	}
 	for name, change := range changes {
 		other := base
