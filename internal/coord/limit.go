@@ -98,6 +98,9 @@ const (
 	// that its configuration sets: more cannot be reviewed by a person.
 	MaxArgs = 64
 	MaxEnv  = 64
+	// MaxState bounds the folders in which an agent keeps its own state: those
+	// of the XDG conventions are four.
+	MaxState = 16
 	// MaxArg bounds one argument, or one variable's value.
 	MaxArg = 4 << 10
 

@@ -152,7 +152,7 @@ func TestStartedProgramHasTheCommittedIdentityAndTheStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := p.Identity()
-	if got := l.open(); len(got) != 1 || got[0] != id {
+	if got := l.open(); len(got) != 1 || !cmp.Equal(got[0], id) {
 		t.Errorf("the ledger holds %+v, the process is %+v", got, id)
 	}
 	if strings.TrimSpace(pid) != strconv.Itoa(id.PID) || id.Group != id.PID {

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,6 +43,13 @@ type Spec struct {
 	Env []string
 	// Dir is the absolute working directory.
 	Dir string
+	// Writes, unless nil, are the only folders in which the program and all that
+	// it starts may make, change, rename and remove files, besides devices such
+	// as /dev/null. Each is the canonical path of an existing folder. Reading,
+	// running programs and the network stay as they are; so do modes, owners,
+	// times and attributes of files on Linux. Start gives Unsupported where the
+	// system cannot do this.
+	Writes []string
 }
 
 // Starter starts programs behind gates.
@@ -97,7 +105,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		_ = g.stderr.Close()
 		return nil, err
 	}
-	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr)}
+	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr), Writes: spec.Writes}
 	p := newProcess(id, g, s.ledger)
 	if err := s.release(ctx, spec, id, g); err != nil {
 		// The caller's context may be what failed, and the clean-up must not.
@@ -122,17 +130,23 @@ func (s *Starter) release(ctx context.Context, spec Spec, id Identity, g *gated)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if _, err := g.goPipe.Write([]byte{1}); err != nil {
+	line, err := json.Marshal(orders{Writes: spec.Writes})
+	if err != nil {
+		return err
+	}
+	if _, err := g.goPipe.Write(append(line, '\n')); err != nil {
 		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start.", Err: err}
 	}
 	fault.Point("process.go.after")
 	stop := context.AfterFunc(ctx, func() { _ = g.status.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	var b [16]byte
+	var b [1 << 10]byte
 	n, err := g.status.Read(b[:])
 	switch {
+	case n > 0 && b[0] == confineFailed:
+		return coord.Errorf(coord.Unsupported, "The program %s was not started, because its writes cannot be restricted here: %s.", filepath.Base(spec.Path), b[1:n])
 	case n > 0:
-		return execError(spec.Path, string(b[:n]))
+		return execError(spec.Path, string(b[1:n]))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return context.Cause(ctx)
 	}
@@ -171,7 +185,28 @@ func (s Spec) check() error {
 	if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 		return &coord.Error{Code: coord.NotFound, Message: "The working directory of " + filepath.Base(s.Path) + " is not a directory that can be reached.", Err: err}
 	}
+	if err := s.checkWrites(); err != nil {
+		return err
+	}
 	return checkEnv(s.Env)
+}
+
+// checkWrites looks at the folders that writes are restricted to. The gate is
+// what makes sure; this is for an error that helps.
+func (s Spec) checkWrites() error {
+	for _, dir := range s.Writes {
+		real, err := filepath.EvalSymlinks(dir)
+		st, statErr := os.Stat(dir)
+		switch {
+		case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
+			return coord.Errorf(coord.Invalid, "The folder %s, to which the writes of %s are restricted, is not an absolute path without . or ...", dir, filepath.Base(s.Path))
+		case err != nil || statErr != nil || !st.IsDir():
+			return coord.Errorf(coord.NotFound, "The folder %s, to which the writes of %s are restricted, is not there; make it.", dir, filepath.Base(s.Path))
+		case real != dir:
+			return coord.Errorf(coord.Invalid, "The writes of %s cannot be restricted to %s, which goes through a symbolic link; name %s.", filepath.Base(s.Path), dir, real)
+		}
+	}
+	return nil
 }
 
 // Sweep ends what is left of processes that an earlier worker recorded on this
