@@ -51,10 +51,12 @@ func (w *world) codex(version string, script ...modelserver.Reply) *modelserver.
 	return m
 }
 
+type standing = certification.Standing
+
 // certify makes certificates, which must hold.
 func (w *world) certify() {
 	w.t.Helper()
-	for _, s := range must[[]certification.Standing](w, "certify")(w.client.Certify(w.ctx)) {
+	for _, s := range must[[]standing](w, "certify")(w.client.Certify(w.ctx)) {
 		if s.Void != "" {
 			w.t.Fatalf("the certificate for %+v does not hold: %s", s.Certificate.Facts.Files, s.Void)
 		}
@@ -148,11 +150,17 @@ func (w *world) changes(ref string) approval.Display {
 	}
 	for _, c := range all {
 		if c.Job == id {
-			return must[approval.Display](w, "display")(w.client.Display(w.ctx, string(c.ID)))
+			return w.display(c)
 		}
 	}
 	w.t.Fatalf("job %s has no change set\n%s", ref, w.log())
 	return approval.Display{}
+}
+
+// display gives a change set as it is reviewed.
+func (w *world) display(c coord.ChangeSet) approval.Display {
+	w.t.Helper()
+	return must[approval.Display](w, "display")(w.client.Display(w.ctx, string(c.ID)))
 }
 
 // lands approves a change set and waits for what becomes of it.

@@ -51,20 +51,12 @@ type world struct {
 	mark  string
 	env   []string
 	stage *stage
+	// user runs it, nil for who runs the test.
+	user *syscall.Credential
 
 	door   *door
 	token  string
 	client *client.Client
-}
-
-// door is a running signalbox serve.
-type door struct {
-	cmd    *exec.Cmd
-	url    string
-	stdout bytes.Buffer // whole once exited is closed
-	stderr string       // a file
-	exited chan struct{}
-	err    error // of the exit
 }
 
 // newWorld starts Signalbox beside that of other tests. env is added to the
@@ -77,6 +69,15 @@ func newWorld(t *testing.T, env ...string) *world {
 
 // openWorld starts Signalbox. env is added to the environment of serve.
 func openWorld(t *testing.T, env ...string) *world {
+	t.Helper()
+	w := emptyWorld(t, env...)
+	w.serve()
+	w.login()
+	return w
+}
+
+// emptyWorld is one in which nothing was started yet.
+func emptyWorld(t *testing.T, env ...string) *world {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -101,8 +102,6 @@ func openWorld(t *testing.T, env ...string) *world {
 	w.env = append(w.env, env...)
 	w.stage.url = listen(t, w.stage)
 	t.Cleanup(w.end)
-	w.serve()
-	w.login()
 	return w
 }
 
@@ -121,74 +120,6 @@ func model(t *testing.T, o modelserver.Options) (*modelserver.Server, string) {
 	t.Helper()
 	m := modelserver.New(o)
 	return m, listen(t, m) + "/v1"
-}
-
-// serve starts a front door and waits until it is ready.
-func (w *world) serve() {
-	w.t.Helper()
-	d, pair, err := w.launch("0")
-	if d != nil {
-		w.door = d
-	}
-	if err != nil {
-		w.t.Fatalf("%v\n%s", err, w.log())
-	}
-	if w.token == "" {
-		w.pair(pair)
-	}
-}
-
-// launch starts a front door that listens at a port, and gives its pairing link
-// when it is ready. The door is nil when it could not be started at all.
-func (w *world) launch(port string) (*door, string, error) {
-	d := &door{exited: make(chan struct{}), stderr: filepath.Join(w.t.TempDir(), "serve.log")}
-	log, err := os.Create(d.stderr)
-	if err != nil {
-		return nil, "", err
-	}
-	defer log.Close()
-	// It outlives the context of the test, which ends before the clean-up.
-	d.cmd = exec.CommandContext(context.WithoutCancel(w.ctx), binary, "serve", "--listen", port, "--data", w.dir, "--json")
-	d.cmd.Env, d.cmd.Stderr = w.env, log
-	d.cmd.SysProcAttr = bound()
-	first := &firstLine{to: &d.stdout, line: make(chan []byte, 1)}
-	d.cmd.Stdout = first
-	if err := d.cmd.Start(); err != nil {
-		return nil, "", err
-	}
-	go func() {
-		d.err = d.cmd.Wait()
-		close(d.exited)
-	}()
-	select {
-	case line := <-first.line:
-		var ready struct{ URL, Pair, Data string }
-		if err := json.Unmarshal(line, &ready); err != nil || ready.Data != w.dir {
-			return d, "", fmt.Errorf("the first line of serve is %q (%w)", line, err)
-		}
-		d.url = ready.URL
-		return d, ready.Pair, nil
-	case <-d.exited:
-		return d, "", fmt.Errorf("serve ended: %w", d.err)
-	case <-w.ctx.Done():
-		return d, "", fmt.Errorf("serve is not ready: %w", context.Cause(w.ctx))
-	}
-}
-
-// firstLine passes everything on and gives the first line to whoever waits.
-type firstLine struct {
-	to   *bytes.Buffer
-	line chan []byte
-	told bool
-}
-
-func (f *firstLine) Write(b []byte) (int, error) {
-	f.to.Write(b)
-	if line, _, whole := bytes.Cut(f.to.Bytes(), []byte("\n")); whole && !f.told {
-		f.told = true
-		f.line <- bytes.Clone(line)
-	}
-	return len(b), nil
 }
 
 // pair redeems the pairing link.

@@ -1,0 +1,3 @@
+module block
+
+go 1.26

@@ -1,0 +1,3 @@
+module coupling
+
+go 1.26
