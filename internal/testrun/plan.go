@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -61,9 +60,9 @@ var Runners = []string{Bun, Node, Python, Go}
 
 // The files that each runner takes as tests, by their own conventions.
 var (
-	scriptTest = regexp.MustCompile(`(?i)[._](test|spec)\.([cm]?[jt]sx?)$`)
-	pythonTest = regexp.MustCompile(`^(test_.*|.*_test)\.py$`)
-	goTest     = regexp.MustCompile(`_test\.go$`)
+	scriptTest = lazily(`(?i)[._](test|spec)\.([cm]?[jt]sx?)$`)
+	pythonTest = lazily(`^(test_.*|.*_test)\.py$`)
+	goTest     = lazily(`_test\.go$`)
 )
 
 // Plan says exactly what a run would be, without running anything of the
@@ -156,11 +155,11 @@ func (r Request) check() (string, error) {
 // takers are the runners for a file by its name, the preferred one first.
 func takers(name string) []string {
 	switch {
-	case scriptTest.MatchString(name):
+	case scriptTest().MatchString(name):
 		return []string{Bun, Node}
-	case pythonTest.MatchString(name):
+	case pythonTest().MatchString(name):
 		return []string{Python}
-	case goTest.MatchString(name):
+	case goTest().MatchString(name):
 		return []string{Go}
 	}
 	return nil

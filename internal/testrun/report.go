@@ -3,7 +3,6 @@ package testrun
 import (
 	"bytes"
 	"encoding/xml"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -122,12 +121,12 @@ func parseJUnit(report []byte) cases {
 
 // goLine is the end of a top-level test in the output of -test.v; those of
 // subtests are indented.
-var goLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+) \(`)
+var goLine = lazily(`(?m)^--- (PASS|FAIL|SKIP): (\S+) \(`)
 
 func parseGo(output []byte) cases {
 	var all cases
 	words := map[string]string{"PASS": passed, "FAIL": failed, "SKIP": skipped}
-	for _, m := range goLine.FindAllSubmatch(output, -1) {
+	for _, m := range goLine().FindAllSubmatch(output, -1) {
 		all.add(string(m[2]), words[string(m[1])], "")
 	}
 	return all
@@ -135,16 +134,16 @@ func parseGo(output []byte) cases {
 
 // What unittest -v prints: one line a test, and at the end the sums.
 var (
-	pythonLine = regexp.MustCompile(`(?m)^(.*) \.\.\. (?:.*)\b(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$`)
-	pythonRan  = regexp.MustCompile(`(?m)^Ran (\d+) tests? in `)
-	pythonSum  = regexp.MustCompile(`(failures|errors|skipped|unexpected successes)=(\d+)`)
+	pythonLine = lazily(`(?m)^(.*) \.\.\. (?:.*)\b(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$`)
+	pythonRan  = lazily(`(?m)^Ran (\d+) tests? in `)
+	pythonSum  = lazily(`(failures|errors|skipped|unexpected successes)=(\d+)`)
 )
 
 // parsePython takes the sums from the last lines, since what a test prints may
 // stand between a test's name and its end.
 func parsePython(output []byte) cases {
 	var all cases
-	for _, m := range pythonLine.FindAllSubmatch(output, -1) {
+	for _, m := range pythonLine().FindAllSubmatch(output, -1) {
 		switch word := string(m[2]); {
 		case word == "ok" || word == "expected failure":
 			all.add(string(m[1]), passed, "")
@@ -154,14 +153,14 @@ func parsePython(output []byte) cases {
 			all.add(string(m[1]), failed, "")
 		}
 	}
-	ran := pythonRan.FindAllSubmatchIndex(output, -1)
+	ran := pythonRan().FindAllSubmatchIndex(output, -1)
 	if len(ran) == 0 {
 		return cases{list: all.list}
 	}
 	last := ran[len(ran)-1]
 	total := count(output[last[2]:last[3]])
 	all.failed, all.skipped = 0, 0
-	for _, m := range pythonSum.FindAllSubmatch(output[last[1]:], -1) {
+	for _, m := range pythonSum().FindAllSubmatch(output[last[1]:], -1) {
 		if n := count(m[2]); string(m[1]) == skipped {
 			all.skipped += n
 		} else {

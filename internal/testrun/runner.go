@@ -16,11 +16,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/sandbox"
 )
+
+// lazily compiles a pattern when it is first used: most processes of this
+// program run no tests, and each starts with what is compiled at its start.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 // programNames are what each runner's program is called on a path.
 var programNames = map[string]string{Bun: "bun", Node: "node", Python: "python3", Go: "go"}
@@ -88,14 +95,14 @@ func bunArgs(files []string) []string {
 // process for each file otherwise, which a confined program cannot.
 const nodeStart = `import { pathToFileURL } from "node:url"; for (const file of process.argv.slice(1)) await import(pathToFileURL(file));`
 
-var nodeVersion = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
+var nodeVersion = lazily(`^v(\d+)\.(\d+)\.`)
 
 func (t *Tester) nodeArgs(ctx context.Context, r Request, program string) ([]string, error) {
 	version, err := ask(ctx, program, "--version")
 	if err != nil {
 		return nil, err
 	}
-	m := nodeVersion.FindStringSubmatch(version)
+	m := nodeVersion().FindStringSubmatch(version)
 	if m == nil {
 		return nil, coord.Errorf(coord.Unsupported, "The runner node tells a version that is none of Node.js.")
 	}
@@ -176,14 +183,14 @@ func goTests(r Request, path string) ([]string, error) {
 	}
 	var names []string
 	for _, d := range file.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && goTestName.MatchString(fn.Name.Name) {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && goTestName().MatchString(fn.Name.Name) {
 			names = append(names, fn.Name.Name)
 		}
 	}
 	return names, nil
 }
 
-var goTestName = regexp.MustCompile(`^(Test|Example|Fuzz)([^\p{Ll}].*)?$`)
+var goTestName = lazily(`^(Test|Example|Fuzz)([^\p{Ll}].*)?$`)
 
 // goEnv is the environment of a compilation: the toolchain that is there, no
 // network, no C, nothing that the workspace or the user configured.
