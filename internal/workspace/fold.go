@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -45,7 +46,7 @@ func plain(r rune) string {
 	case 0x1FBF0 <= r && r <= 0x1FBF9: // segmented digits
 		r = '0' + r - 0x1FBF0
 	default:
-		if s, ok := irregular[r]; ok {
+		if s, ok := irregular()[r]; ok {
 			return s
 		}
 	}
@@ -54,7 +55,7 @@ func plain(r rune) string {
 
 // irregular are the variants of ASCII that follow no rule. Of the ligatures
 // and squared words those are listed that are part of a denied name.
-var irregular = func() map[rune]string {
+var irregular = sync.OnceValue(func() map[rune]string {
 	m := map[rune]string{
 		'\u00df': "ss", '\u0132': "ij", '\u0133': "ij", '\u1e9e': "ss", '\u20a8': "rs", '\u2116': "no", '\u246b': "12", '\u2472': "19",
 		'\u3255': "25", '\u32cc': "hg", '\u32ce': "ev", '\u3372': "da", '\u3373': "au", '\u3380': "pa", '\u3381': "na", '\u338a': "pf",
@@ -73,4 +74,4 @@ var irregular = func() map[rune]string {
 		m[from], from = string(r), 0
 	}
 	return m
-}()
+})

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -131,22 +132,22 @@ func unspeakable(name string) string {
 // denied gives the denial that a name falls under, nil for none.
 func denied(name string) *denial {
 	name = fold(name)
-	if d, ok := rules.exact[name]; ok {
+	if d, ok := rules().exact[name]; ok {
 		return d
 	}
-	for _, p := range rules.prefixes {
+	for _, p := range rules().prefixes {
 		if strings.HasPrefix(name, p.text) {
 			return p.denial
 		}
 	}
-	for _, s := range rules.suffixes {
+	for _, s := range rules().suffixes {
 		if strings.HasSuffix(name, s.text) {
 			return s.denial
 		}
 	}
 	// SSH's keys of any kind have no extension, and source files have one.
 	if strings.HasPrefix(name, "id_") && !strings.Contains(name, ".") {
-		return rules.exact["id_rsa"]
+		return rules().exact["id_rsa"]
 	}
 	// What is kept from confined tests is kept from agents.
 	if coord.HiddenName(name) {
@@ -157,11 +158,8 @@ func denied(name string) *denial {
 
 // rules are the denials by the form of their patterns: every name of a listing
 // is judged.
-var rules = func() (r struct {
-	exact              map[string]*denial
-	prefixes, suffixes []affix
-}) {
-	r.exact = map[string]*denial{}
+var rules = sync.OnceValue(func() ruleset {
+	r := ruleset{exact: map[string]*denial{}}
 	for i := range denials {
 		d := &denials[i]
 		for _, p := range d.patterns {
@@ -176,7 +174,12 @@ var rules = func() (r struct {
 		}
 	}
 	return r
-}()
+})
+
+type ruleset struct {
+	exact              map[string]*denial
+	prefixes, suffixes []affix
+}
 
 // affix is how a denied name begins or ends.
 type affix struct {
