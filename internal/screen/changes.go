@@ -65,11 +65,14 @@ func (s *Screen) Changes(w io.Writer, d approval.Display) {
 // Diff writes one file's change.
 func (s *Screen) Diff(w io.Writer, f workspace.FileDiff) {
 	st := s.on(w)
-	fmt.Fprintf(w, "\n%s  +%d -%d\n", st.Bold.Render(OneLine(f.Change.Path, coord.MaxPath)), f.Added, f.Removed)
+	fmt.Fprintf(w, "\n%s  +%d -%d\n", st.Bold.Render(Exact(f.Change.Path)), f.Added, f.Removed)
 	for _, n := range f.Notes {
 		fmt.Fprintf(w, "  %s\n", OneLine(n, coord.MaxReason))
 	}
-	for line := range strings.Lines(Clean(f.Text)) {
+	if f.Hidden {
+		fmt.Fprintln(w, st.Busy.Render("  it holds characters that are not shown as they are, here written as <U+200B>"))
+	}
+	for line := range strings.Lines(Exact(f.Text)) {
 		text := strings.TrimSuffix(line, "\n")
 		switch {
 		case strings.HasPrefix(text, "+"):

@@ -97,7 +97,8 @@ type Styles struct{ Bold, Dim, Good, Busy, Bad, Odd lipgloss.Style }
 
 // Styles gives the styles for a stream that is a terminal or is not.
 func (s *Screen) Styles(terminal bool) Styles {
-	plain := lipgloss.NewStyle()
+	// Tabs stay tabs: a diff must not show them as the spaces they may replace.
+	plain := lipgloss.NewStyle().TabWidth(lipgloss.NoTabConversion)
 	if !terminal || os.Getenv("NO_COLOR") != "" {
 		return Styles{plain, plain, plain, plain, plain, plain}
 	}

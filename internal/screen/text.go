@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"charm.land/lipgloss/v2"
+
+	"signalbox/internal/workspace"
 )
 
 // Clean makes text of an agent safe to be shown: control characters, which
@@ -23,6 +25,21 @@ func Clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Exact shows text that is decided on, with nothing hidden in it: a character
+// that would not be seen, a carriage return too, is written as <U+200B>. Line
+// breaks and tabs stay.
+func Exact(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if workspace.Hidden(r) {
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // OneLine is clean text without line breaks, cut to n characters.
