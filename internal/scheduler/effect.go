@@ -120,6 +120,11 @@ func (o *owner) runTests(r coord.Request) {
 		if err != nil {
 			return err
 		}
+		a, err := tx.Attempt(coord.AttemptRef{ID: r.Attempt})
+		if err != nil {
+			return err
+		}
+		report = endedBy(report, a.Cancel)
 		if now, err = now.Perform(on, coord.Done{Report: &report}); err != nil {
 			return err
 		}
@@ -128,6 +133,15 @@ func (o *owner) runTests(r coord.Request) {
 	if err != nil {
 		o.s.Logger.Error("a run of tests could not be recorded", "request", r.ID, "code", coord.CodeOf(err), "err", err)
 	}
+}
+
+// endedBy is the report of a run whose attempt was stopped meanwhile: what the
+// deadline ended took too long, and was not cancelled by anybody.
+func endedBy(r coord.TestReport, c coord.Cancellation) coord.TestReport {
+	if r.Outcome == coord.TestsCancelled && c.Cause == coord.CauseDeadline {
+		r.Outcome, r.Reason = coord.TestsTimedOut, "The deadline of the job passed"
+	}
+	return r
 }
 
 // examine finds out how far an effect got that an earlier process began. It
