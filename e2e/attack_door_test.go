@@ -50,7 +50,7 @@ func (w *world) operations() (all []op) {
 
 // place fills in the path of an operation with what exists in no world.
 func (o op) place() string {
-	return strings.NewReplacer("{job}", "999", "{agent}", "none", "{attempt}", "999%2Fnone", "{request}", "r999",
+	return strings.NewReplacer("{job}", "999", "{agent}", "none", "{attempt}", "999%2Fnone", "{request}", "r999", "{change_set}", "c999",
 		"{artifact}", "art_none", "{token}", "crd_none", "{task}", "none").Replace(o.path)
 }
 

@@ -326,6 +326,7 @@ func fill(v reflect.Value) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
+	default: // it leads to nothing
 	}
 }
 
