@@ -76,7 +76,7 @@ type sessionHandle struct {
 }
 
 // start starts the agent of a configuration.
-func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.AgentConfig, bind func(*conn) handler) (*conn, error) {
+func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (*stdio.Conn, error) {
 	if why := floating(config.Executable, config.Args); why != "" {
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
 	}
@@ -88,24 +88,24 @@ func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.Age
 	if err != nil {
 		return nil, err
 	}
-	return newConn(p, a.o.Timing, bind), nil
+	return stdio.NewConn(p, stdio.Options{Timing: a.o.Timing, JSONRPC: "2.0"}, bind), nil
 }
 
 // unsent says why preparation failed.
 func unsent(ctx context.Context, step string, err error) *provider.Unsent {
 	var known *provider.Unsent
-	var f *fault
-	var rpc *rpcError
+	var f *stdio.Fault
+	var rpc *stdio.RPCError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &f):
-		transient := f.cause == provider.CauseGone || f.cause == provider.CauseSetupTimeout
-		cause := f.cause
+		transient := f.Cause == provider.CauseGone || f.Cause == provider.CauseSetupTimeout
+		cause := f.Cause
 		if cause == provider.CauseGone {
 			cause = provider.CauseSpawn
 		}
-		return &provider.Unsent{Cause: cause, Message: f.reason, Transient: transient}
+		return &provider.Unsent{Cause: cause, Message: f.Reason, Transient: transient}
 	case errors.As(err, &rpc) && rpc.Code == codeAuthRequired:
 		return &provider.Unsent{Cause: provider.CauseAuth, Message: "The agent refused a session until somebody logs it in, or its quota is used up; see 'agent inspect'."}
 	case errors.As(err, &rpc):
@@ -118,33 +118,33 @@ func unsent(ctx context.Context, step string, err error) *provider.Unsent {
 
 // initialize opens the protocol. Only version 1 is accepted: what another
 // version's messages mean is not known here.
-func (a *Adapter) initialize(ctx context.Context, c *conn) (initializeResult, error) {
+func (a *Adapter) initialize(ctx context.Context, c *stdio.Conn) (initializeResult, error) {
 	var r initializeResult
-	err := c.call(ctx, methodInitialize, initializeParams{
+	err := c.Call(ctx, methodInitialize, initializeParams{
 		ProtocolVersion: protocolVersion, ClientInfo: implementation{Name: "signalbox", Title: "Signalbox", Version: a.o.Version},
 	}, &r)
 	if err != nil {
 		return r, err
 	}
 	if string(r.ProtocolVersion) != "1" {
-		return r, &fault{provider.CauseVersion, "The agent answered with protocol version " + stdio.Quote(string(r.ProtocolVersion)) + "; Signalbox speaks version 1 only."}
+		return r, &stdio.Fault{Cause: provider.CauseVersion, Reason: "The agent answered with protocol version " + stdio.Quote(string(r.ProtocolVersion)) + "; Signalbox speaks version 1 only."}
 	}
 	return r, nil
 }
 
 // open makes a session and sets its mode. The agent starts the servers, which
 // may be none but not nil.
-func (a *Adapter) open(ctx context.Context, c *conn, dir string, config coord.AgentConfig, servers []mcpServer) (newResult, error) {
+func (a *Adapter) open(ctx context.Context, c *stdio.Conn, dir string, config coord.AgentConfig, servers []mcpServer) (newResult, error) {
 	var r newResult
-	err := c.call(ctx, methodNew, newParams{Meta: sessionMeta(config.Preset), Cwd: dir, MCPServers: servers}, &r)
-	if rpc, ok := errors.AsType[*rpcError](err); ok && rpc.Code == codeInvalidParams && len(servers) > 0 {
+	err := c.Call(ctx, methodNew, newParams{Meta: sessionMeta(config.Preset), Cwd: dir, MCPServers: servers}, &r)
+	if rpc, ok := errors.AsType[*stdio.RPCError](err); ok && rpc.Code == stdio.CodeInvalidParams && len(servers) > 0 {
 		return r, &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused a session with the tools of Signalbox; it takes no tool servers, so it can do research only."}
 	}
 	if err != nil {
 		return r, err
 	}
 	if r.SessionID == "" || len(r.SessionID) > maxSessionID {
-		return r, &fault{provider.CauseProtocol, "The agent's answer to session/new has no usable session id."}
+		return r, &stdio.Fault{Cause: provider.CauseProtocol, Reason: "The agent's answer to session/new has no usable session id."}
 	}
 	if config.Mode == "" {
 		return r, nil
@@ -157,7 +157,7 @@ const maxSessionID = 1 << 10
 
 // setMode sets the mode that was configured, or fails: without it the agent
 // might do unasked what the operator wants to be asked for.
-func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string) error {
+func (a *Adapter) setMode(ctx context.Context, c *stdio.Conn, r newResult, mode string) error {
 	var err error
 	switch {
 	case r.Modes != nil:
@@ -168,7 +168,7 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 		if !slices.Contains(names, mode) {
 			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no mode " + stdio.Quote(mode) + "; it offers " + stdio.Quote(strings.Join(names, ", ")) + "."}
 		}
-		err = c.call(ctx, methodSetMode, setModeParams{r.SessionID, mode}, nil)
+		err = c.Call(ctx, methodSetMode, setModeParams{r.SessionID, mode}, nil)
 	default:
 		at := slices.IndexFunc(r.ConfigOptions, func(o struct {
 			ID       string `json:"id"`
@@ -179,9 +179,9 @@ func (a *Adapter) setMode(ctx context.Context, c *conn, r newResult, mode string
 		if at < 0 {
 			return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent has no session modes, so its mode cannot be set to " + stdio.Quote(mode) + "; remove the mode from its configuration."}
 		}
-		err = c.call(ctx, methodSetConfig, setConfigParams{r.SessionID, r.ConfigOptions[at].ID, mode}, nil)
+		err = c.Call(ctx, methodSetConfig, setConfigParams{r.SessionID, r.ConfigOptions[at].ID, mode}, nil)
 	}
-	if _, ok := errors.AsType[*rpcError](err); ok {
+	if _, ok := errors.AsType[*stdio.RPCError](err); ok {
 		return &provider.Unsent{Cause: provider.CauseConfig, Message: "The agent refused the mode " + stdio.Quote(mode) + "."}
 	}
 	return err
@@ -221,7 +221,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 }
 
 func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coord.Handle, error) {
-	c, err := a.start(ctx, string(w.Attempt), w.Dir, w.Config, func(c *conn) handler {
+	c, err := a.start(ctx, string(w.Attempt), w.Dir, w.Config, func(c *stdio.Conn) stdio.Handler {
 		s.c = c
 		return s
 	})

@@ -33,20 +33,34 @@ type pending struct {
 	taken bool
 }
 
+// Ask takes a request of the agent.
+func (s *session) Ask(id json.RawMessage, method string, params json.RawMessage) {
+	if method != methodPermission {
+		refuse(s.c, id, method)
+		return
+	}
+	s.ask(id, params)
+}
+
+// refuse answers a request for what is not offered.
+func refuse(c *stdio.Conn, id json.RawMessage, method string) {
+	c.Refuse(id, stdio.CodeNoMethod, "this client does not offer "+stdio.Cut(method, stdio.MaxQuote))
+}
+
 // ask takes a session/request_permission.
 func (s *session) ask(id, params json.RawMessage) {
 	var p permissionParams
 	session, sent, ended := s.phase()
-	if decode(params, &p) != nil || p.SessionID != session {
-		s.c.drop("foreign")
-		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidParams, Message: "no such session"}})
+	if stdio.Decode(params, &p) != nil || p.SessionID != session {
+		s.c.Drop("foreign")
+		s.c.Refuse(id, stdio.CodeInvalidParams, "no such session")
 		return
 	}
 	if !sent || ended {
 		if ended {
-			s.q.putLate(methodPermission)
+			s.q.PutLate(methodPermission)
 		}
-		s.c.reply(outgoing{ID: id, Result: chosen("")})
+		s.c.Reply(stdio.Outgoing{ID: id, Result: chosen("")})
 		return
 	}
 	s.receive("request")
@@ -54,23 +68,23 @@ func (s *session) ask(id, params json.RawMessage) {
 	case admitted:
 		s.present(id, p)
 	case withdrawn:
-		s.c.reply(outgoing{ID: id, Result: chosen("")})
-		s.q.put(s.request(id, p, s.remember(p.ToolCall)), len(params))
-		s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(id)}, 0)
+		s.c.Reply(stdio.Outgoing{ID: id, Result: chosen("")})
+		s.q.Put(s.request(id, p, s.remember(p.ToolCall)), len(params))
+		s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(id)}, 0)
 	case tooMany:
-		s.c.reply(outgoing{ID: id, Result: chosen("")})
-		s.q.put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
+		s.c.Reply(stdio.Outgoing{ID: id, Result: chosen("")})
+		s.q.Put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
 			Kind: "request", Title: stdio.Clip(p.ToolCall.Title, coord.MaxTitle), Status: "refused",
 			Detail: fmt.Sprintf("answered as cancelled by Signalbox: more than %d requests were open", coord.MaxPendingRequests),
 		}}, 0)
 	case flood:
-		s.c.fail(provider.CauseRequests, "The agent asked for more permissions than a person can decide; it was ended.")
+		s.c.Fail(provider.CauseRequests, "The agent asked for more permissions than a person can decide; it was ended.")
 	case reused:
-		s.c.drop("reused_id")
-		s.c.reply(outgoing{ID: id, Error: &rpcError{Code: codeInvalidRequest, Message: "this request id was used before"}})
+		s.c.Drop("reused_id")
+		s.c.Refuse(id, stdio.CodeInvalidRequest, "this request id was used before")
 	case ambiguous:
 		// Any answer would be taken for that to the first of the two.
-		s.c.drop("reused_id")
+		s.c.Drop("reused_id")
 	}
 }
 
@@ -127,7 +141,7 @@ func (p *pending) settle(outcome provider.Delivery) {
 func (s *session) request(id json.RawMessage, p permissionParams, call toolCall) provider.Event {
 	options, dropped := p.options()
 	if dropped > 0 {
-		s.c.drop("unknown_option")
+		s.c.Drop("unknown_option")
 	}
 	return provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
 		Kind:    coord.Permission,
@@ -144,10 +158,10 @@ func (s *session) present(id json.RawMessage, p permissionParams) {
 	e := s.request(id, p, call)
 	weight := len(e.Request.Content.Detail)
 	if call.telling() || call.ID == "" {
-		s.q.put(e, weight)
+		s.q.Put(e, weight)
 		return
 	}
-	s.q.holdBack(hold{due: time.Now().Add(holdFor), tool: call.ID, event: e.Request, size: weight})
+	s.q.HoldBack(stdio.Hold{Due: time.Now().Add(holdFor), About: call.ID, Request: e.Request, Size: weight})
 }
 
 // withdraw takes a $/cancel_request of one of the agent's requests.
@@ -156,10 +170,10 @@ func (s *session) withdraw(id json.RawMessage) {
 	if p == nil {
 		return
 	}
-	s.q.flush(false)
-	s.c.reply(outgoing{ID: p.id, Result: chosen("")})
+	s.q.Flush(false)
+	s.c.Reply(stdio.Outgoing{ID: p.id, Result: chosen("")})
 	p.settle(provider.Undeliverable)
-	s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(p.id)}, 0)
+	s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(p.id)}, 0)
 }
 
 // claim makes the caller the one that answers the request: nil when there is
@@ -215,16 +229,16 @@ func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (p
 	if a.Decision != coord.DecisionApproved && a.Decision != coord.DecisionDenied {
 		option = ""
 	}
-	if _, _, ended := s.phase(); ended || s.q.isOver() {
+	if _, _, ended := s.phase(); ended || s.q.Over() {
 		return provider.Undeliverable, nil
 	}
-	n, err := s.c.write(ctx, outgoing{ID: p.id, Result: chosen(option)})
+	n, err := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: chosen(option)})
 	switch {
 	case err == nil:
 		return provider.Delivered, nil
 	case n == 0:
 		return provider.Undeliverable, err
 	}
-	s.c.broken(err)
+	s.c.Broken(err)
 	return provider.DeliveryLost, err
 }

@@ -17,20 +17,28 @@ import (
 
 // bystander is the handler of a connection that carries no attempt.
 type bystander struct {
-	c        *conn
+	c        *stdio.Conn
 	onUpdate func(json.RawMessage)
 }
 
-func (b *bystander) update(params json.RawMessage) {
-	if b.onUpdate != nil {
+// Notify passes updates on, if they are wanted.
+func (b *bystander) Notify(method string, params json.RawMessage) {
+	if method == methodUpdate && b.onUpdate != nil {
 		b.onUpdate(params)
 	}
 }
-func (*bystander) withdraw(json.RawMessage) {}
-func (*bystander) gone(provider.Lost)       {}
 
-// ask refuses: nothing was asked of the agent.
-func (b *bystander) ask(id, _ json.RawMessage) { b.c.reply(outgoing{ID: id, Result: chosen("")}) }
+// Ask refuses: nothing was asked of the agent.
+func (b *bystander) Ask(id json.RawMessage, method string, _ json.RawMessage) {
+	if method != methodPermission {
+		refuse(b.c, id, method)
+		return
+	}
+	b.c.Reply(stdio.Outgoing{ID: id, Result: chosen("")})
+}
+
+// Gone is seen by who waits for an answer.
+func (*bystander) Gone(provider.Lost) {}
 
 // Inspect starts the agent, opens a session in the scratch folder and ends it
 // again. It sends no prompt and logs nobody in.
@@ -64,7 +72,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 
 // probe fills in what a running agent shows.
 func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspection) {
-	c, err := a.start(ctx, "inspection "+string(t.Agent), t.Scratch, t.Config, func(c *conn) handler { return &bystander{c: c} })
+	c, err := a.start(ctx, "inspection "+string(t.Agent), t.Scratch, t.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
 	if err != nil {
 		in.Problem = unsent(ctx, "the start", err).Message
 		return
@@ -79,7 +87,7 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "initialize", Has: true, Evidence: coord.Measured, Detail: "protocol version 1"})
 	in.Capabilities = append(in.Capabilities, declared(r)...)
 	opened, err := a.open(ctx, c, t.Scratch, t.Config, []mcpServer{})
-	var rpc *rpcError
+	var rpc *stdio.RPCError
 	switch {
 	case err == nil:
 		in.Auth = coord.AuthReady
@@ -96,9 +104,9 @@ func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspec
 }
 
 // finishProbe ends the agent and notes whether the end of its input was enough.
-func (a *Adapter) finishProbe(ctx context.Context, c *conn, in *coord.Inspection) {
-	_, err := c.close(ctx)
-	exit, waited := c.proc.Wait(context.WithoutCancel(ctx))
+func (a *Adapter) finishProbe(ctx context.Context, c *stdio.Conn, in *coord.Inspection) {
+	_, err := c.Close(ctx)
+	exit, waited := c.Exit(context.WithoutCancel(ctx))
 	switch {
 	case err != nil || waited != nil:
 		in.Problem = or(in.Problem, "The agent's processes could not all be ended.")
@@ -108,9 +116,7 @@ func (a *Adapter) finishProbe(ctx context.Context, c *conn, in *coord.Inspection
 			Detail: fmt.Sprintf("within %s", a.o.Timing.Grace),
 		})
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := c.dropped["noise"]; n > 0 {
+	if n := c.Noise(); n > 0 {
 		in.Warnings = append(in.Warnings, fmt.Sprintf("It prints on its protocol stream what is not protocol: %d lines; more than %d end an attempt.", n, coord.MaxNoiseLines))
 	}
 }

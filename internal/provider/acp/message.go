@@ -1,30 +1,18 @@
 package acp
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"strconv"
-
-	"signalbox/internal/jsonwalk"
-	"signalbox/internal/provider/stdio"
-)
+import "encoding/json"
 
 // protocolVersion is the only one that this package speaks.
 const protocolVersion = 1
 
-// Error codes of JSON-RPC 2.0 and of ACP.
+// Error codes of ACP.
 const (
-	codeInvalidRequest = -32600
-	codeNoMethod       = -32601
-	codeInvalidParams  = -32602
-	codeAuthRequired   = -32000
-	codeNotFound       = -32002
-	codeCancelled      = -32800
+	codeAuthRequired = -32000
+	codeNotFound     = -32002
+	codeCancelled    = -32800
 )
 
-// The methods that are sent or answered. All others are answered with
-// codeNoMethod.
+// The methods that are sent or answered. All others are refused.
 const (
 	methodInitialize = "initialize"
 	methodNew        = "session/new"
@@ -37,110 +25,6 @@ const (
 	methodPermission = "session/request_permission"
 	methodWithdraw   = "$/cancel_request"
 )
-
-// envelope is any message as it arrives. It shares memory with its line.
-type envelope struct {
-	ID, Params, Result, Error json.RawMessage
-	Method                    string
-}
-
-// keep makes the envelope's members its own.
-func (e envelope) keep() envelope {
-	e.ID, e.Params, e.Result, e.Error = bytes.Clone(e.ID), bytes.Clone(e.Params), bytes.Clone(e.Result), bytes.Clone(e.Error)
-	return e
-}
-
-// kind is what an envelope is.
-type kind int
-
-const (
-	noise kind = iota
-	request
-	notification
-	response
-)
-
-// classify reads one line. Whatever is not one JSON-RPC 2.0 message, such as
-// a log line, a bare JSON value or a batch, is noise.
-func classify(line []byte) (envelope, kind) {
-	var e envelope
-	line = bytes.TrimLeft(line, " \t")
-	if !jsonwalk.IsObject(line) || !jsonwalk.Valid(line) {
-		return e, noise
-	}
-	var version []byte
-	for name, value := range jsonwalk.Members(line) {
-		switch name {
-		case "jsonrpc":
-			version, _ = jsonwalk.Text(value)
-		case "id":
-			e.ID = value
-		case "method":
-			method, _ := jsonwalk.Text(value)
-			e.Method = string(method)
-		case "params":
-			e.Params = value
-		case "result":
-			e.Result = value
-		case "error":
-			e.Error = value
-		}
-	}
-	if string(version) != "2.0" || !validID(e.ID) {
-		return e, noise
-	}
-	switch {
-	case e.Method != "" && e.ID != nil:
-		return e, request
-	case e.Method != "":
-		return e, notification
-	case e.ID != nil && (e.Result != nil || e.Error != nil):
-		return e, response
-	}
-	return e, noise
-}
-
-// validID reports whether a request id is absent, null, a string or an integer.
-func validID(id json.RawMessage) bool {
-	if id == nil || id[0] == '"' || string(id) == "null" {
-		return true
-	}
-	_, err := strconv.ParseInt(string(id), 10, 64)
-	return err == nil
-}
-
-// decode is json.Unmarshal, lenient as the schema asks: an optional member of
-// the wrong type counts as absent. Callers check the required ones.
-func decode(data []byte, v any) error {
-	err := json.Unmarshal(data, v)
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return nil
-	}
-	return err
-}
-
-// rpcError is the error member of a response.
-type rpcError struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data,omitempty"`
-}
-
-// Error quotes the peer.
-func (e *rpcError) Error() string {
-	return "error " + strconv.Itoa(e.Code) + " " + stdio.Quote(e.Message)
-}
-
-// outgoing is any message that we send.
-type outgoing struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id,omitempty"`
-	Method  string          `json:"method,omitempty"`
-	Params  any             `json:"params,omitempty"`
-	Result  any             `json:"result,omitempty"`
-	Error   *rpcError       `json:"error,omitempty"`
-}
 
 type implementation struct {
 	Name    string `json:"name"`

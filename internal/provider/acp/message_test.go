@@ -6,35 +6,10 @@ import (
 	"unicode/utf8"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
-
-func TestLinesAreClassified(t *testing.T) {
-	for line, want := range map[string]kind{
-		``: noise, ` `: noise, "\t \t": noise, `{}`: noise, `{`: noise, `[]`: noise, `null`: noise, `7`: noise,
-		`{"jsonrpc":"2.0"}`:                          noise,
-		`{"jsonrpc":2.0,"method":"a"}`:               noise,
-		`{"jsonrpc":"2.0","id":1}`:                   noise,
-		`{"jsonrpc":"2.0","id":1.5,"result":{}}`:     noise,
-		`{"jsonrpc":"2.0","id":{},"result":{}}`:      noise,
-		`{"jsonrpc":"2.0","id":true,"method":"a"}`:   noise,
-		`{"jsonrpc":"2.0","error":{}}`:               noise,
-		`{"jsonrpc":"2.0","method":"a"} trailing`:    noise,
-		`{"jsonrpc":"2.0","method":"a"}`:             notification,
-		`  {"jsonrpc":"2.0","method":"a"}`:           notification,
-		`{"jsonrpc":"2.0","id":1,"method":"a"}`:      request,
-		`{"jsonrpc":"2.0","id":"x","method":"a"}`:    request,
-		`{"jsonrpc":"2.0","id":null,"method":"a"}`:   request,
-		`{"jsonrpc":"2.0","id":1,"result":null}`:     response,
-		`{"jsonrpc":"2.0","id":null,"error":{}}`:     response,
-		`{"jsonrpc":"2.0","id":"1","result":"x"}`:    response,
-		`{"jsonrpc":"2.0","id":1,"result":{},"x":1}`: response,
-	} {
-		if _, got := classify([]byte(line)); got != want {
-			t.Errorf("%s is classified as %d, want %d", line, got, want)
-		}
-	}
-}
 
 // FuzzLine reads any line in every way in which an agent's lines are read:
 // nothing panics, and what comes of it is within the bounds.
@@ -45,14 +20,11 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn","usage":{"inputTokens":1}}}`))
 	f.Add([]byte(` `))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		if !utf8.Valid(line) {
-			return // jsonl drops it
+		if !jsonwalk.IsObject(line) || !jsonwalk.Valid(line) {
+			return // stdio drops it
 		}
-		e, k := classify(line)
-		if k == noise {
-			return
-		}
-		if u, err := readUpdate(e.Params); err == nil {
+		m := stdio.Message{Params: jsonwalk.Member(line, "params"), Result: jsonwalk.Member(line, "result"), Error: jsonwalk.Member(line, "error")}
+		if u, err := readUpdate(m.Params); err == nil {
 			for _, ev := range u.Update.events() {
 				if a := ev.Activity; a != nil && (len(a.Title) > coord.MaxTitle || len(a.Detail) > maxDetail) {
 					t.Errorf("the activity is %+v", a)
@@ -63,7 +35,7 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 		var p permissionParams
-		if decode(e.Params, &p) == nil {
+		if stdio.Decode(m.Params, &p) == nil {
 			options, dropped := p.options()
 			if len(options)+dropped != len(p.Options) || len(options) > coord.MaxOptions {
 				t.Errorf("%d options of %d, %d dropped", len(options), len(p.Options), dropped)
@@ -72,7 +44,7 @@ func FuzzLine(f *testing.F) {
 				t.Errorf("the content has %d and %d bytes", len(c.Title), len(c.Detail))
 			}
 		}
-		end, _ := stopped(e, true, false)
+		end, _ := stopped(m, true, false)
 		if end.State == coord.AttemptCancelled || end.Cause == provider.CauseAfterCancel || len(end.Reason) > coord.MaxReason {
 			t.Errorf("unasked, the end is %+v", end)
 		}

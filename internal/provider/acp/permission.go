@@ -77,7 +77,7 @@ func (t toolCall) describe() coord.RequestContent {
 	}
 	var content []toolContent
 	if present(t.Content) {
-		c.Cut = c.Cut || decode(t.Content, &content) != nil
+		c.Cut = c.Cut || stdio.Decode(t.Content, &content) != nil
 	}
 	for _, part := range content {
 		shown := part.write(&b)
@@ -101,7 +101,7 @@ func (t toolCall) places() string {
 		Path string `json:"path"`
 		Line *int   `json:"line"`
 	}
-	if !present(t.Locations) || decode(t.Locations, &places) != nil {
+	if !present(t.Locations) || stdio.Decode(t.Locations, &places) != nil {
 		return ""
 	}
 	lines := make([]string, len(places))

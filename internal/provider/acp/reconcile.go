@@ -45,7 +45,7 @@ func (r *replay) take(params json.RawMessage) {
 	defer r.mu.Unlock()
 	r.updates++
 	var b block
-	if decode(p.Update.Content, &b) != nil || b.Type != "text" {
+	if stdio.Decode(p.Update.Content, &b) != nil || b.Type != "text" {
 		return
 	}
 	switch p.Update.Variant {
@@ -76,13 +76,13 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	}
 	// The prompt, and some room for what the agent wrote around it.
 	r := &replay{session: d.SessionID, asked: excerpt{max: len(w.Prompt) + coord.MaxTextChunk}, said: excerpt{max: coord.MaxStatement}}
-	c, err := a.start(ctx, string(w.Attempt), d.Dir, w.Config, func(c *conn) handler { return &bystander{c: c, onUpdate: r.take} })
+	c, err := a.start(ctx, string(w.Attempt), d.Dir, w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c, onUpdate: r.take} })
 	if err != nil {
 		v.Evidence = []string{"The agent could not be started. " + unsent(ctx, "the start", err).Message}
 		return v, nil
 	}
 	asked := a.load(ctx, c, w, d)
-	if _, err := c.close(ctx); err != nil {
+	if _, err := c.Close(ctx); err != nil {
 		v.Evidence = append(v.Evidence, "The processes started to ask the agent could not all be ended.")
 	}
 	if ctx.Err() != nil {
@@ -93,20 +93,20 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	return r.verdict(v, asked, w.Prompt), nil
 }
 
-func (a *Adapter) load(ctx context.Context, c *conn, w provider.Work, d sessionHandle) error {
+func (a *Adapter) load(ctx context.Context, c *stdio.Conn, w provider.Work, d sessionHandle) error {
 	r, err := a.initialize(ctx, c)
 	if err != nil {
 		return err
 	}
 	if !r.Capabilities.LoadSession {
-		return &fault{provider.CauseProtocol, "The agent does not load sessions any more."}
+		return &stdio.Fault{Cause: provider.CauseProtocol, Reason: "The agent does not load sessions any more."}
 	}
-	return c.call(ctx, methodLoad, newParams{Meta: sessionMeta(w.Config.Preset), SessionID: d.SessionID, Cwd: d.Dir, MCPServers: []mcpServer{}}, nil)
+	return c.Call(ctx, methodLoad, newParams{Meta: sessionMeta(w.Config.Preset), SessionID: d.SessionID, Cwd: d.Dir, MCPServers: []mcpServer{}}, nil)
 }
 
 // verdict puts what was seen in sentences.
 func (r *replay) verdict(v provider.Verdict, err error, prompt string) provider.Verdict {
-	var rpc *rpcError
+	var rpc *stdio.RPCError
 	switch {
 	case errors.As(err, &rpc) && rpc.Code == codeNotFound:
 		v.Finding = provider.NotFound

@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp/bridge"
+	"signalbox/internal/provider/stdio"
 )
 
 // maxTools bounds the tool calls whose description is remembered for a later
@@ -21,8 +22,8 @@ const (
 
 // session is one attempt.
 type session struct {
-	c      *conn
-	q      *queue
+	c      *stdio.Conn
+	q      *stdio.Queue
 	clock  coord.Clock
 	logger *slog.Logger
 	handle coord.Handle
@@ -57,14 +58,14 @@ type session struct {
 }
 
 func newSession(clock coord.Clock, logger *slog.Logger, prompt string) *session {
-	return &session{q: newQueue(), clock: clock, logger: logger, prompt: prompt, written: make(chan struct{}), asked: map[string]*pending{}, known: map[string]toolCall{}}
+	return &session{q: stdio.NewQueue(), clock: clock, logger: logger, prompt: prompt, written: make(chan struct{}), asked: map[string]*pending{}, known: map[string]toolCall{}}
 }
 
 // Handle names the agent's session.
 func (s *session) Handle() coord.Handle { return s.handle }
 
 // Next gives the next event.
-func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q.take(ctx) }
+func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q.Take(ctx) }
 
 // Send writes the prompt. Only when not one byte of it left is it certain that
 // nothing was sent.
@@ -80,41 +81,41 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	}
 	s.sent = true
 	s.mu.Unlock()
-	s.q.setSending(true)
-	defer s.q.setSending(false)
+	s.q.SetSending(true)
+	defer s.q.SetSending(false)
 	defer close(s.written)
-	id := s.c.start(s.finish)
-	n, err := s.c.write(ctx, outgoing{ID: id, Method: methodPrompt, Params: promptParams{SessionID: s.id, Prompt: []textBlock{{"text", s.prompt}}}})
+	id := s.c.Begin(s.finish)
+	n, err := s.c.Write(ctx, stdio.Outgoing{ID: id, Method: methodPrompt, Params: promptParams{SessionID: s.id, Prompt: []textBlock{{"text", s.prompt}}}})
 	switch {
 	case err == nil:
 		return coord.HandedAll, nil
 	case n == 0:
 		return coord.HandedNothing, err
 	}
-	s.c.broken(err)
+	s.c.Broken(err)
 	return coord.HandedUnknown, err
 }
 
 // finish takes the answer to the prompt.
-func (s *session) finish(e envelope) {
+func (s *session) finish(m stdio.Message) {
 	s.mu.Lock()
 	said, asked := s.said, s.cancelled
 	s.ended = true
 	s.mu.Unlock()
 	s.receive("answer")
-	end, result := stopped(e, said, asked)
+	end, result := stopped(m, said, asked)
 	if result != nil {
 		s.spend(result.usage(s.usage))
 	}
 	s.tellUnreached(s.endTools())
-	s.q.finish(provider.Event{Kind: provider.EventEnd, End: end})
+	s.q.Finish(provider.Event{Kind: provider.EventEnd, End: end})
 }
 
 // spend puts what is known of the usage, if that is new.
 func (s *session) spend(u coord.Usage) {
 	if u != s.usage {
 		s.usage = u
-		s.q.put(provider.Event{Kind: provider.EventUsage, Usage: &u}, 0)
+		s.q.Put(provider.Event{Kind: provider.EventUsage, Usage: &u}, 0)
 	}
 }
 
@@ -125,7 +126,7 @@ func (s *session) receive(kind string) {
 	s.received = true
 	s.mu.Unlock()
 	if first {
-		s.q.put(provider.Event{Kind: provider.EventReceipt, Receipt: &coord.Receipt{Kind: kind, Reference: s.id, At: s.clock()}}, 0)
+		s.q.Put(provider.Event{Kind: provider.EventReceipt, Receipt: &coord.Receipt{Kind: kind, Reference: s.id, At: s.clock()}}, 0)
 	}
 }
 
@@ -136,25 +137,40 @@ func (s *session) phase() (id string, sent, ended bool) {
 	return s.id, s.sent, s.ended
 }
 
+// Notify takes a notification; those of other methods mean nothing here.
+func (s *session) Notify(method string, params json.RawMessage) {
+	switch method {
+	case methodUpdate:
+		s.update(params)
+	case methodWithdraw:
+		var p struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+		if stdio.Decode(params, &p) == nil && p.RequestID != nil {
+			s.withdraw(p.RequestID)
+		}
+	}
+}
+
 // update takes a session/update.
 func (s *session) update(params json.RawMessage) {
 	p, err := readUpdate(params)
 	if err != nil {
-		s.c.drop("unreadable")
+		s.c.Drop("unreadable")
 		return
 	}
 	turn, known := variants[p.Update.Variant]
 	id, sent, ended := s.phase()
 	switch {
 	case p.SessionID != id:
-		s.c.drop("foreign")
+		s.c.Drop("foreign")
 		return
 	case !known:
-		s.c.drop("unknown_variant")
+		s.c.Drop("unknown_variant")
 		return
 	}
 	if ended {
-		s.q.putLate(p.Update.late())
+		s.q.PutLate(p.Update.late())
 		return
 	}
 	if !sent {
@@ -173,7 +189,7 @@ func (s *session) update(params json.RawMessage) {
 	events := p.Update.events()
 	for _, e := range events {
 		s.note(e)
-		s.q.put(e, size(e, len(params)))
+		s.q.Put(e, size(e, len(params)))
 	}
 }
 
@@ -207,9 +223,9 @@ func size(e provider.Event, frame int) int {
 // back for it, and returns all that is known of the call by now.
 func (s *session) learn(t toolCall) toolCall {
 	t = s.remember(t)
-	for _, h := range s.q.release(t.ID) {
-		h.event.Content = t.describe()
-		s.q.put(provider.Event{Kind: provider.EventRequest, Request: h.event}, h.size)
+	for _, h := range s.q.Release(t.ID) {
+		h.Request.Content = t.describe()
+		s.q.Put(provider.Event{Kind: provider.EventRequest, Request: h.Request}, h.Size)
 	}
 	return t
 }
@@ -265,15 +281,15 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 	if !sent || ended {
 		return provider.CancelAsked, nil
 	}
-	s.q.flush(true)
+	s.q.Flush(true)
 	// A cancel that overtook its prompt would be ignored as idle.
 	select {
 	case <-s.written:
 	case <-ctx.Done():
 	}
-	_, err := s.c.write(ctx, outgoing{Method: methodCancel, Params: cancelParams{s.id}})
+	_, err := s.c.Write(ctx, stdio.Outgoing{Method: methodCancel, Params: cancelParams{s.id}})
 	for _, p := range open {
-		if _, failed := s.c.write(ctx, outgoing{ID: p.id, Result: chosen("")}); failed != nil {
+		if _, failed := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: chosen("")}); failed != nil {
 			err = errors.Join(err, failed)
 		}
 		p.settle(provider.Undeliverable)
@@ -284,14 +300,14 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 		p.settle(provider.Undeliverable)
 	}
 	if err != nil {
-		s.c.broken(err)
+		s.c.Broken(err)
 		return provider.CancelUnknown, err
 	}
 	return provider.CancelAsked, nil
 }
 
-// gone takes the loss of the agent.
-func (s *session) gone(l provider.Lost) {
+// Gone takes the loss of the agent.
+func (s *session) Gone(l provider.Lost) {
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
@@ -299,9 +315,9 @@ func (s *session) gone(l provider.Lost) {
 	if closed && l.Cause == provider.CauseGone {
 		l.Cause = provider.CauseShutdown
 	}
-	s.q.finish(provider.Event{Kind: provider.EventLost, Lost: &l})
-	s.q.end()
-	if ignored := s.c.ignored(); len(ignored) > 0 {
+	s.q.Finish(provider.Event{Kind: provider.EventLost, Lost: &l})
+	s.q.End()
+	if ignored := s.c.Ignored(); len(ignored) > 0 {
 		s.logger.Info("some of what an agent sent was ignored", ignored...)
 	}
 }
@@ -312,8 +328,8 @@ func (s *session) Close(ctx context.Context) (coord.ActivityState, error) {
 	s.closed = true
 	s.mu.Unlock()
 	tools := s.endTools()
-	s.q.unblock()
-	activity, err := s.c.close(ctx)
+	s.q.Unblock()
+	activity, err := s.c.Close(ctx)
 	if tools != nil {
 		tools.Wait()
 	}

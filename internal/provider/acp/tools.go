@@ -59,7 +59,7 @@ func (s *session) Called(c bridge.Caller, tool string, arguments json.RawMessage
 		return
 	}
 	s.receive("call")
-	s.q.put(provider.Event{Kind: provider.EventCall, Call: &provider.Call{
+	s.q.Put(provider.Event{Kind: provider.EventCall, Call: &provider.Call{
 		Origin: coord.RequestOrigin{Session: s.id, Request: c.ID()}, Tool: tool, Arguments: arguments,
 	}}, len(arguments))
 }
@@ -88,12 +88,12 @@ func (s *session) admitCall(c bridge.Caller) (refusal string) {
 func (s *session) Withdrawn(c bridge.Caller) {
 	if p := s.claim(c.ID()); p != nil {
 		p.settle(provider.Undeliverable)
-		s.q.put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: c.ID()}, 0)
+		s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: c.ID()}, 0)
 	}
 }
 
 // Ignored counts what came to the socket and was not served.
-func (s *session) Ignored(why string) { s.c.drop(why) }
+func (s *session) Ignored(why string) { s.c.Drop(why) }
 
 // result writes the result of a call.
 func (s *session) result(ctx context.Context, p *pending, a provider.Answer) (provider.Delivery, error) {
@@ -136,7 +136,7 @@ func (s *session) tellUnreached(tools *bridge.Server) {
 	if tools == nil || tools.Reached() {
 		return
 	}
-	s.q.put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
+	s.q.Put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{
 		Kind: "tools", Title: "The agent never connected to the tools of Signalbox", Status: "unreached",
 		Detail: "It may not support tool servers, run as another user, or be in a sandbox that hides the socket.",
 	}}, 0)

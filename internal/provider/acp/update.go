@@ -52,7 +52,7 @@ func readUpdate(params json.RawMessage) (updateParams, error) {
 		p.SessionID, p.Update.Variant, p.Update.Content = string(id), string(variant), jsonwalk.Member(body, "content")
 		return p, nil
 	}
-	return p, decode(params, &p)
+	return p, stdio.Decode(params, &p)
 }
 
 // toolCall is what tool_call, tool_call_update and a permission's toolCall say
@@ -201,7 +201,7 @@ func (u update) chunk(channel string) []provider.Event {
 		return []provider.Event{{Kind: provider.EventText, Text: &coord.Text{Channel: channel, Text: text}}}
 	}
 	var b block
-	if decode(u.Content, &b) != nil {
+	if stdio.Decode(u.Content, &b) != nil {
 		return nil
 	}
 	c := b.content()
@@ -218,7 +218,7 @@ func (u update) text() string {
 		return string(text)
 	}
 	var text string
-	_ = decode(value, &text) // what is no string counts as absent
+	_ = stdio.Decode(value, &text) // what is no string counts as absent
 	return text
 }
 
@@ -254,9 +254,9 @@ func embedded(name, media, data string) *provider.Content {
 
 // stopped says what a prompt's answer means. said is whether anything came in
 // the turn; cancelled whether we had asked to stop.
-func stopped(e envelope, said, asked bool) (*provider.End, *promptResult) {
+func stopped(m stdio.Message, said, asked bool) (*provider.End, *promptResult) {
 	var r promptResult
-	if err := unpack(e, methodPrompt, &r); err != nil {
+	if err := stdio.Unpack(m, methodPrompt, &r); err != nil {
 		return refused(err, asked), nil
 	}
 	var why string
@@ -292,7 +292,7 @@ func stopped(e envelope, said, asked bool) (*provider.End, *promptResult) {
 // refused says what an error in place of a result means. -32800 is the
 // protocol's own word for a request that was cancelled.
 func refused(err error, asked bool) *provider.End {
-	var rpc *rpcError
+	var rpc *stdio.RPCError
 	switch {
 	case !errors.As(err, &rpc):
 		return &provider.End{State: coord.AttemptFailed, Cause: provider.CauseStopReason, Reason: "The agent's answer to the prompt has no result."}

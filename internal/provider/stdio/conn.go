@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/jsonl"
+	"signalbox/internal/jsonwalk"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 )
@@ -24,7 +25,7 @@ const maxReplies = 64
 
 // Handler is what a connection tells its owner, all from one goroutine.
 type Handler interface {
-	// Notify takes a notification.
+	// Notify takes a notification, whose params are good during the call.
 	Notify(method string, params json.RawMessage)
 	// Ask takes a request, which is to be answered by Reply or Write.
 	Ask(id json.RawMessage, method string, params json.RawMessage)
@@ -35,8 +36,11 @@ type Handler interface {
 // Options of a connection.
 type Options struct {
 	Timing provider.Timing
-	// JSONRPC is the member "jsonrpc" of what is sent, "" for none.
+	// JSONRPC is the member "jsonrpc" of what is sent, and demanded of what
+	// arrives; with "" none is sent, and any or none is taken.
 	JSONRPC string
+	// Ended, which may be nil, is called once, when nothing of the agent is left.
+	Ended func()
 }
 
 // Conn is one running agent. A reading goroutine takes what it writes and a
@@ -218,18 +222,19 @@ func (c *Conn) readFrames() (cause, why string) {
 }
 
 // dispatch takes one line; false means that it is not protocol. The line is
-// valid during the call only, and RawMessage copies.
+// valid during the call only, so what may be remembered is kept.
 func (c *Conn) dispatch(line []byte) bool {
-	m, k := classify(line)
+	m, k := classify(line, c.o.JSONRPC)
 	switch k {
 	case noise:
 		return false
 	case notification:
 		c.h.Notify(m.Method, m.Params)
 	case request:
+		m = m.keep()
 		c.h.Ask(m.ID, m.Method, m.Params)
 	case response:
-		c.answer(m)
+		c.answer(m.keep())
 	}
 	return true
 }
@@ -351,8 +356,8 @@ func (c *Conn) setupFault(ctx context.Context, err error) error {
 	}
 }
 
-// Unpack reads a response into result, which may be nil. Errors are *RPCError
-// and *Fault.
+// Unpack reads a response into result, which is a structure or nil for a result
+// that does not matter. Errors are *RPCError and *Fault.
 func Unpack(m Message, method string, result any) error {
 	if m.Error != nil && string(m.Error) != "null" {
 		e := &RPCError{}
@@ -361,7 +366,7 @@ func Unpack(m Message, method string, result any) error {
 		}
 		return e
 	}
-	if result != nil && Decode(m.Result, result) != nil {
+	if result != nil && (!jsonwalk.IsObject(m.Result) || Decode(m.Result, result) != nil) {
 		return &Fault{provider.CauseProtocol, "The agent's answer to " + method + " is not what the protocol asks for."}
 	}
 	return nil
@@ -407,6 +412,9 @@ func (c *Conn) Close(ctx context.Context) (coord.ActivityState, error) {
 	_ = c.proc.Stdout.SetReadDeadline(time.Now().Add(time.Second))
 	c.read.Wait()
 	c.proc.Close()
+	if c.o.Ended != nil {
+		c.o.Ended()
+	}
 	c.closed, c.closeIs = true, coord.Ended
 	return c.closeIs, nil
 }

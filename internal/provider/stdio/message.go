@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+
+	"signalbox/internal/jsonwalk"
 )
 
 // Error codes of JSON-RPC 2.0.
@@ -16,15 +18,19 @@ const (
 
 // Message is any message as it arrives.
 type Message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
+	ID, Params, Result, Error json.RawMessage
+	Method                    string
 }
 
-// Outgoing is any message that is sent. Codex wants no member "jsonrpc" and
-// tolerates it, other peers demand it: see Options.JSONRPC.
+// keep makes the message's members its own: as read, they share memory with
+// their line.
+func (m Message) keep() Message {
+	m.ID, m.Params, m.Result, m.Error = bytes.Clone(m.ID), bytes.Clone(m.Params), bytes.Clone(m.Result), bytes.Clone(m.Error)
+	return m
+}
+
+// Outgoing is any message that is sent. Its member "jsonrpc" is that of
+// Options.JSONRPC.
 type Outgoing struct {
 	JSONRPC string          `json:"jsonrpc,omitempty"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -54,14 +60,35 @@ const (
 	response
 )
 
-// classify reads one line. Whatever is not one message, such as a log line, a
-// bare JSON value or a batch, is noise.
-func classify(line []byte) (Message, kind) {
+// classify reads one line of a protocol whose messages have this member
+// "jsonrpc", "" for any or none. Whatever is not one message, such as a log
+// line, a bare JSON value or a batch, is noise. Agents send thousands of
+// notifications, so that no structure is filled and nothing is copied.
+func classify(line []byte, jsonrpc string) (Message, kind) {
 	var m Message
-	if !bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) {
+	line = bytes.TrimLeft(line, " \t")
+	if !jsonwalk.IsObject(line) || !jsonwalk.Valid(line) {
 		return m, noise
 	}
-	if err := Decode(line, &m); err != nil || !validID(m.ID) {
+	var version []byte
+	for name, value := range jsonwalk.Members(line) {
+		switch name {
+		case "jsonrpc":
+			version, _ = jsonwalk.Text(value)
+		case "id":
+			m.ID = value
+		case "method":
+			method, _ := jsonwalk.Text(value)
+			m.Method = string(method)
+		case "params":
+			m.Params = value
+		case "result":
+			m.Result = value
+		case "error":
+			m.Error = value
+		}
+	}
+	if jsonrpc != "" && string(version) != jsonrpc || !validID(m.ID) {
 		return m, noise
 	}
 	switch {

@@ -14,7 +14,36 @@ func TestLinesAreToldApart(t *testing.T) {
 		`{"id":1}`: noise, `{}`: noise, `[]`: noise, `[{"method":"a"}]`: noise, `"x"`: noise, `12`: noise, `INFO x`: noise, ``: noise, `{"id":1.5,"method":"a"}`: noise,
 		`{"id":{},"method":"a"}`: noise, `{"id":[],"result":1}`: noise, `{"method":1}`: noise, ` {"method":"a"}`: notification, `{"method":"a"}x`: noise,
 	} {
-		if _, got := classify([]byte(line)); got != want {
+		if _, got := classify([]byte(line), ""); got != want {
+			t.Errorf("%s is %d; want %d", line, got, want)
+		}
+	}
+}
+
+func TestLinesWithoutTheDemandedVersionAreNoise(t *testing.T) {
+	for line, want := range map[string]kind{
+		``: noise, ` `: noise, "\t \t": noise, `{}`: noise, `{`: noise, `[]`: noise, `null`: noise, `7`: noise,
+		`{"method":"a"}`:                             noise,
+		`{"jsonrpc":"1.0","method":"a"}`:             noise,
+		`{"jsonrpc":"2.0"}`:                          noise,
+		`{"jsonrpc":2.0,"method":"a"}`:               noise,
+		`{"jsonrpc":"2.0","id":1}`:                   noise,
+		`{"jsonrpc":"2.0","id":1.5,"result":{}}`:     noise,
+		`{"jsonrpc":"2.0","id":{},"result":{}}`:      noise,
+		`{"jsonrpc":"2.0","id":true,"method":"a"}`:   noise,
+		`{"jsonrpc":"2.0","error":{}}`:               noise,
+		`{"jsonrpc":"2.0","method":"a"} trailing`:    noise,
+		`{"jsonrpc":"2.0","method":"a"}`:             notification,
+		`  {"jsonrpc":"2.0","method":"a"}`:           notification,
+		`{"jsonrpc":"2.0","id":1,"method":"a"}`:      request,
+		`{"jsonrpc":"2.0","id":"x","method":"a"}`:    request,
+		`{"jsonrpc":"2.0","id":null,"method":"a"}`:   request,
+		`{"jsonrpc":"2.0","id":1,"result":null}`:     response,
+		`{"jsonrpc":"2.0","id":null,"error":{}}`:     response,
+		`{"jsonrpc":"2.0","id":"1","result":"x"}`:    response,
+		`{"jsonrpc":"2.0","id":1,"result":{},"x":1}`: response,
+	} {
+		if _, got := classify([]byte(line), "2.0"); got != want {
 			t.Errorf("%s is %d; want %d", line, got, want)
 		}
 	}
@@ -25,7 +54,7 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		m, k := classify(line)
+		m, k := classify(line, "")
 		if k == response {
 			var v struct{ A int }
 			_ = Unpack(m, "x", &v)

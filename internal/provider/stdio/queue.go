@@ -3,7 +3,9 @@ package stdio
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
@@ -24,13 +26,17 @@ const (
 
 // Queue holds events in order for one taker. Text that follows text of the same
 // channel becomes one event with it, so that a taker who is slower than the
-// agent takes more at a time.
+// agent takes more at a time instead of stopping it. Requests may be held back
+// for a moment, for what the agent tells about them right after asking.
 type Queue struct {
 	mu      sync.Mutex
 	items   []queued
 	bytes   int
 	late    int
 	sending bool
+	held    []held
+	// added and taken count the items ever.
+	added, taken int
 	// over is set with the last event, an end or a loss.
 	over bool
 	// gone is set when nothing more can come.
@@ -45,6 +51,21 @@ type queued struct {
 	event provider.Event
 	text  []byte // of a text event, which gets it when it is taken
 	size  int
+}
+
+// Hold is a request that is held back.
+type Hold struct {
+	// Due is when it waits no more.
+	Due time.Time
+	// About is the key of what may yet be told of it.
+	About   string
+	Request *provider.Request
+	Size    int
+}
+
+type held struct {
+	Hold
+	after int // is taken first: what came before it
 }
 
 // NewQueue makes an empty Queue.
@@ -93,19 +114,20 @@ func (q *Queue) fits(size int) bool {
 func (q *Queue) add(e provider.Event, size int) {
 	q.bytes += size
 	token(q.some)
-	if e.Kind != provider.EventText {
-		q.items = append(q.items, queued{event: e, size: size})
-		return
-	}
-	if n := len(q.items); n > 0 {
-		last := &q.items[n-1]
-		if last.event.Kind == provider.EventText && last.event.Text.Channel == e.Text.Channel {
-			last.text = append(last.text, e.Text.Text...)
-			last.size += size
-			return
+	item := queued{event: e, size: size}
+	if e.Kind == provider.EventText {
+		if n := len(q.items); n > 0 {
+			last := &q.items[n-1]
+			if last.event.Kind == provider.EventText && last.event.Text.Channel == e.Text.Channel {
+				last.text = append(last.text, e.Text.Text...)
+				last.size += size
+				return
+			}
 		}
+		item.text = []byte(e.Text.Text)
 	}
-	q.items = append(q.items, queued{event: e, text: []byte(e.Text.Text), size: size})
+	q.items = append(q.items, item)
+	q.added++
 }
 
 // PutLate adds what came after the end, while there is room, and never waits.
@@ -118,14 +140,17 @@ func (q *Queue) PutLate(what string) {
 	}
 }
 
-// Finish adds the last event whatever the room. Only the first call counts.
+// Finish adds the last event whatever the room, with what was held back before
+// it. Only the first call counts.
 func (q *Queue) Finish(e provider.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.over {
-		q.over = true
-		q.add(e, 0)
+	if q.over {
+		return
 	}
+	q.addHeld(false)
+	q.over = true
+	q.add(e, 0)
 }
 
 // End says that nothing more can come.
@@ -161,41 +186,117 @@ func (q *Queue) Unblock() {
 	}
 }
 
-// Take gives the next event, as Session.Next has to.
+// HoldBack keeps a request until it is due, or until Release or Flush. The
+// caller bounds how many are held.
+func (q *Queue) HoldBack(h Hold) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = append(q.held, held{h, q.added})
+	token(q.some)
+}
+
+// Release takes out what is held back for news about a key.
+func (q *Queue) Release(about string) []Hold {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []Hold
+	q.held = slices.DeleteFunc(q.held, func(h held) bool {
+		if h.About == about {
+			out = append(out, h.Hold)
+		}
+		return h.About == about
+	})
+	return out
+}
+
+// Flush moves what is held back to the queue whatever the room, as withdrawn if
+// so.
+func (q *Queue) Flush(withdrawn bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.over {
+		q.addHeld(withdrawn)
+	}
+}
+
+func (q *Queue) addHeld(withdrawn bool) {
+	for _, h := range q.held {
+		q.add(provider.Event{Kind: provider.EventRequest, Request: h.Request}, h.Size)
+		if withdrawn {
+			q.add(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: h.Request.Origin.Request}, 0)
+		}
+	}
+	q.held = nil
+}
+
+// Take gives the next event, as Session.Next has to. It takes nothing when ctx
+// ends.
 func (q *Queue) Take(ctx context.Context) (provider.Event, error) {
 	for {
 		if ctx.Err() != nil {
 			return provider.Event{}, context.Cause(ctx)
 		}
-		if e, ok, err := q.try(); ok || err != nil {
+		e, wait, ok, err := q.try(time.Now())
+		if ok || err != nil {
 			return e, err
 		}
-		select {
-		case <-ctx.Done():
-			return provider.Event{}, context.Cause(ctx)
-		case <-q.some:
+		if err := q.wait(ctx, wait); err != nil {
+			return provider.Event{}, err
 		}
 	}
 }
 
-func (q *Queue) try() (e provider.Event, ok bool, err error) {
+// try takes what is there, or tells how long to wait for what is held back, -1
+// for nothing.
+func (q *Queue) try(now time.Time) (e provider.Event, wait time.Duration, ok bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 {
-		if q.gone {
-			err = io.EOF
+	wait = -1
+	if len(q.held) > 0 {
+		h := q.held[0]
+		wait = max(0, h.Due.Sub(now))
+		if wait == 0 && q.taken >= h.after {
+			q.held = q.held[1:]
+			return provider.Event{Kind: provider.EventRequest, Request: h.Request}, 0, true, nil
 		}
-		return e, false, err
 	}
+	switch {
+	case len(q.items) > 0:
+		return q.first(), 0, true, nil
+	case q.gone:
+		return e, 0, false, io.EOF
+	}
+	return e, wait, false, nil
+}
+
+// first takes the first of the items.
+func (q *Queue) first() provider.Event {
 	first := q.items[0]
 	q.items[0] = queued{}
 	if q.items = q.items[1:]; len(q.items) == 0 {
 		q.items = nil
 	}
+	q.taken++
 	q.bytes -= first.size
 	token(q.room)
 	if first.event.Kind == provider.EventText {
 		first.event.Text = &coord.Text{Channel: first.event.Text.Channel, Text: string(first.text)}
 	}
-	return first.event, true, nil
+	return first.event
+}
+
+func (q *Queue) wait(ctx context.Context, d time.Duration) error {
+	var due <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-q.some:
+	case <-due:
+	}
+	return nil
 }
