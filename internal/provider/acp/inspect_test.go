@@ -79,7 +79,7 @@ func TestInspectSaysWhatIsWrong(t *testing.T) {
 		executable, peer, word string
 	}{
 		"claude is no endpoint":   {filepath.Join(dir, "claude"), "", "claude-agent-acp"},
-		"codex is no endpoint":    {filepath.Join(dir, "codex"), "", "codex-acp"},
+		"codex is no endpoint":    {filepath.Join(dir, "codex"), "", "the preset codex"},
 		"a fetcher":               {filepath.Join(dir, "npx"), "", "package registry"},
 		"an absent program":       {filepath.Join(dir, "absent"), "", "does not exist"},
 		"a relative path":         {"agent", "", "absolute"},
