@@ -98,9 +98,10 @@ func (c *Certification) void(cert coord.Certificate, programs []coord.IdentityFi
 	return cert.Void(now, c.o.Journal.Now())
 }
 
-// holding gives the newest certificate that holds for programs, or says why the
-// newest of them does not.
-func (c *Certification) holding(ctx context.Context, programs []coord.IdentityFile) (coord.Certificate, error) {
+// holding gives the newest certificate that holds for programs, and for one
+// configuration of an agent if it is named, or says why the newest of them does
+// not.
+func (c *Certification) holding(ctx context.Context, programs []coord.IdentityFile, agent coord.AgentID, revision int) (coord.Certificate, error) {
 	certs, err := c.kept(ctx)
 	if err != nil {
 		return coord.Certificate{}, err
@@ -110,7 +111,7 @@ func (c *Certification) holding(ctx context.Context, programs []coord.IdentityFi
 		covered := !slices.ContainsFunc(programs, func(f coord.IdentityFile) bool {
 			return !slices.ContainsFunc(cert.Facts.Files, func(g coord.IdentityFile) bool { return f.Role == g.Role && f.Path == g.Path })
 		})
-		if !covered {
+		if !covered || cert.Facts.Agent != agent || cert.Facts.Revision != revision {
 			continue
 		}
 		reason := c.void(cert, programs)
@@ -141,30 +142,40 @@ func programsOf(a coord.Agent) []coord.IdentityFile {
 	return out
 }
 
-// tooled reports whether an agent is known to work with Signalbox's tools
-// alone, which write and test stand on.
-func tooled(a coord.Agent) bool {
-	return a.Inspection != nil && slices.ContainsFunc(a.Inspection.Capabilities, func(k coord.Capability) bool { return k.Name == coord.CapabilityTools && k.Has })
+// tooled reports whether an agent works with Signalbox's tools alone, as was
+// measured or as it is configured and a certificate may prove; if not, why.
+func tooled(a coord.Agent) (bool, string) {
+	const unknown = "nothing shows that it works with Signalbox's tools alone"
+	if a.Inspection == nil {
+		return false, unknown
+	}
+	at := slices.IndexFunc(a.Inspection.Capabilities, func(k coord.Capability) bool { return k.Name == coord.CapabilityTools })
+	switch {
+	case at < 0:
+		return false, unknown
+	case a.Inspection.Capabilities[at].Has:
+		return true, ""
+	}
+	return false, unknown + ": " + a.Inspection.Capabilities[at].Detail
 }
 
 // Certified gives the operations beyond its inspection that an agent may be
 // given now, and why not the others.
 func (c *Certification) Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string) {
 	why := map[coord.Operation]string{}
-	if !tooled(a) {
-		reason := "nothing shows that it works with Signalbox's tools alone"
-		return nil, map[coord.Operation]string{coord.Write: reason, coord.Test: reason}
+	ok, reason := tooled(a)
+	if ok {
+		if _, err := c.holding(ctx, programsOf(a), a.ID, a.Revision); err != nil {
+			ok, reason = false, told(err)
+		}
 	}
-	var out []coord.Operation
-	if _, err := c.holding(ctx, programsOf(a)); err != nil {
-		why[coord.Write] = told(err)
-		why[coord.Test] = told(err)
-		return nil, why
+	if !ok {
+		return nil, map[coord.Operation]string{coord.Read: reason, coord.Write: reason, coord.Test: reason}
 	}
-	out = append(out, coord.Write)
+	out := []coord.Operation{coord.Read, coord.Write}
 	// Any runner will do to offer tests; each run looks for its own.
 	for _, p := range c.o.Runners.Programs(ctx) {
-		_, err := c.holding(ctx, []coord.IdentityFile{p})
+		_, err := c.holding(ctx, []coord.IdentityFile{p}, "", 0)
 		if err == nil {
 			return append(out, coord.Test), why
 		}
@@ -225,7 +236,7 @@ func (c *Certification) agent(ctx context.Context, a coord.Agent, of coord.Certi
 		return coord.Certificate{}, false, nil
 	}
 	a, err := c.o.Agents.Usable(ctx, a.ID)
-	if err != nil || !tooled(a) {
+	if ok, _ := tooled(a); err != nil || !ok {
 		if err != nil {
 			c.o.Logger.Info("an agent was not certified", "agent", a.ID, "err", err)
 		}
@@ -235,6 +246,7 @@ func (c *Certification) agent(ctx context.Context, a coord.Agent, of coord.Certi
 	if cert.Facts, err = c.o.Box.Facts(of.Facts.Tier, programsOf(a)); err != nil {
 		return cert, false, err
 	}
+	cert.Facts.Agent, cert.Facts.Revision = a.ID, a.Revision
 	scratch, err := os.MkdirTemp(c.o.Scratch, "certify-*")
 	if err != nil {
 		return cert, false, fmt.Errorf("making a folder for probes: %w", err)

@@ -43,7 +43,7 @@ func (t Tests) Run(ctx context.Context, space coord.WorkspaceIdentity, changes [
 }
 
 func (t Tests) certificate(ctx context.Context, run coord.TestRun) (coord.Certificate, error) {
-	return t.Certification.holding(ctx, []coord.IdentityFile{{Role: coord.FileRunner, Path: run.Program}})
+	return t.Certification.holding(ctx, []coord.IdentityFile{{Role: coord.FileRunner, Path: run.Program}}, "", 0)
 }
 
 func (t Tests) request(space coord.WorkspaceIdentity, changes []coord.FileChange, files []string, runner string, tier coord.Tier) testrun.Request {

@@ -101,6 +101,12 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 	for _, name := range g.Config.RandomEnv {
 		fmt.Fprintf(w, "  %s random at each start\n", name)
 	}
+	if g.Config.ModelURL != "" {
+		fmt.Fprintf(w, "  model at %s\n", screen.Clean(g.Config.ModelURL))
+	}
+	for _, dir := range g.Config.State {
+		fmt.Fprintf(w, "  may write to %s\n", screen.Clean(dir))
+	}
 	i := g.Inspection
 	if i == nil {
 		fmt.Fprintf(w, "  never inspected: signalbox agent inspect %s\n", g.ID)
@@ -194,8 +200,8 @@ func (a *app) agentDiscover() *cobra.Command {
 
 // agentFlags are the flags that describe an agent.
 type agentFlags struct {
-	name, preset, mode    string
-	env, envFrom, randoms []string
+	name, preset, mode, modelURL string
+	env, envFrom, randoms, state []string
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -204,6 +210,8 @@ func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE for the agent's environment; no secrets")
 	c.Flags().StringArrayVar(&f.envFrom, "env-from", nil, "NAME=VARIABLE: give the agent NAME with the value that VARIABLE has where serve runs")
 	c.Flags().StringArrayVar(&f.randoms, "random-env", nil, "NAME that gets a random value at each start")
+	c.Flags().StringArrayVar(&f.state, "state", nil, "FOLDER of the agent's own state; with any, it can write nowhere else")
+	c.Flags().StringVar(&f.modelURL, "model-url", "", "address of the agent's model API, which stands where its settings have "+coord.ModelURLMark)
 }
 
 // apply puts what the flags say into a configuration.
@@ -214,6 +222,10 @@ func (f *agentFlags) apply(cfg *coord.AgentConfig) error {
 	if f.mode != "" {
 		cfg.Mode = f.mode
 	}
+	if f.modelURL != "" {
+		cfg.ModelURL = f.modelURL
+	}
+	cfg.State = append(cfg.State, f.state...)
 	if err := pairs(f.env, &cfg.Env); err != nil {
 		return err
 	}

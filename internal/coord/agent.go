@@ -68,12 +68,24 @@ type AgentConfig struct {
 	// RandomEnv lists variables that get a fresh random value at each start,
 	// such as the password of a port that the agent opens.
 	RandomEnv []string `json:"random_env,omitempty" toml:"random_env"`
+	// State names the folders in which the agent keeps its own state. With any,
+	// the operating system lets it, and all that it starts, write nowhere else
+	// but in a private folder that is removed with it. Each is the canonical
+	// path of an existing folder.
+	State []string `json:"state,omitempty" toml:"state"`
+	// ModelURL is the base address of the agent's model API. It stands wherever
+	// Args and Env have ModelURLMark. A proof of what the agent does puts an
+	// address on loopback there and changes nothing else.
+	ModelURL string `json:"model_url,omitempty" toml:"model_url"`
 	// Mode is the session mode to set before the prompt, where the agent's own
 	// default asks nobody.
 	Mode string `json:"mode,omitempty" toml:"mode"`
 	// Preset names the suggestion that this configuration started from.
 	Preset string `json:"preset,omitempty" toml:"preset"`
 }
+
+// ModelURLMark is what stands for the address of the model in a configuration.
+const ModelURLMark = "{model_url}"
 
 // Identity says which program an agent is: each file that decides what runs,
 // with the hash of its content.
@@ -176,7 +188,9 @@ type Capability struct {
 const CapabilityConfined = "confined"
 
 // CapabilityTools is the name of the capability that an agent's model gets the
-// tools of Signalbox and no others: what write and test stand on.
+// tools of Signalbox and no others: what write and test stand on. Declared, it
+// is how the agent is configured, and nothing stands on it before a certificate
+// proves it.
 const CapabilityTools = "only tools of signalbox"
 
 // The evidences of a capability.

@@ -29,6 +29,11 @@ type CertificateFacts struct {
 	// LandlockABI is 0 where there is none.
 	LandlockABI int `json:"landlock_abi"`
 	UID         int `json:"uid"`
+	// Agent and Revision are the configuration that was probed: another one of
+	// the same program may do other things. None for the sandbox and its
+	// runners.
+	Agent    AgentID `json:"agent,omitempty"`
+	Revision int     `json:"revision,omitempty"`
 }
 
 // The roles of the files of a certificate.

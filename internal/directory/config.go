@@ -69,6 +69,8 @@ func (d *Directory) faults(cfg coord.AgentConfig) []coord.Field {
 	for _, word := range []struct{ pointer, value string }{{"/name", cfg.Name}, {"/mode", cfg.Mode}, {"/preset", cfg.Preset}} {
 		f = append(f, textFaults(word.pointer, word.value)...)
 	}
+	f = append(f, stateFaults(cfg, d.options.Scratch)...)
+	f = append(f, modelFaults(cfg)...)
 	return append(f, envFaults(cfg)...)
 }
 

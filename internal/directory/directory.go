@@ -211,9 +211,9 @@ func completed(cfg coord.AgentConfig) coord.AgentConfig {
 
 // same compares two configurations; empty and absent lists are the same.
 func same(a, b coord.AgentConfig) bool {
-	lists := slices.Equal(a.Args, b.Args) && slices.Equal(a.RandomEnv, b.RandomEnv) &&
+	lists := slices.Equal(a.Args, b.Args) && slices.Equal(a.RandomEnv, b.RandomEnv) && slices.Equal(a.State, b.State) &&
 		maps.Equal(a.Env, b.Env) && maps.Equal(a.EnvFromEnv, b.EnvFromEnv)
-	a.Args, a.RandomEnv, a.Env, a.EnvFromEnv = nil, nil, nil, nil
-	b.Args, b.RandomEnv, b.Env, b.EnvFromEnv = nil, nil, nil, nil
+	a.Args, a.RandomEnv, a.State, a.Env, a.EnvFromEnv = nil, nil, nil, nil, nil
+	b.Args, b.RandomEnv, b.State, b.Env, b.EnvFromEnv = nil, nil, nil, nil, nil
 	return lists && reflect.DeepEqual(a, b)
 }

@@ -28,7 +28,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	prompt, toolAnswered := body.Messages.prompt()
-	asked := Request{Path: r.URL.Path, Model: body.Model, Stream: body.Stream, Prompt: prompt}
+	asked := Request{Path: r.URL.Path, Model: body.Model, Stream: body.Stream, Prompt: prompt, Outputs: body.Messages.outputs()}
 	for _, t := range body.Tools {
 		asked.Tools = append(asked.Tools, t.Function.Name)
 	}
@@ -37,9 +37,27 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	usage := object{"prompt_tokens": tokens(prompt), "completion_tokens": tokens(reply.Answer), "total_tokens": tokens(prompt) + tokens(reply.Answer)}
 
 	message, finish := object{"role": "assistant", "content": reply.Answer}, "stop"
+	var calls []Tool
 	if t := reply.Tool; t != nil && !toolAnswered && slices.Contains(asked.Tools, t.Name) {
-		call := object{"index": 0, "id": "call_" + id, "type": "function", "function": object{"name": t.Name, "arguments": t.Arguments}}
-		message, finish = object{"role": "assistant", "content": nil, "tool_calls": []object{call}}, "tool_calls"
+		calls = []Tool{*t}
+	}
+	if step := reply.step(len(asked.Outputs)); step != nil && len(asked.Tools) > 0 {
+		switch {
+		case step.Status != 0:
+			refuse(w, step.Status, "The script refuses this request.")
+			return
+		case step.Hang:
+			<-r.Context().Done()
+			return
+		}
+		calls = step.Calls
+	}
+	if len(calls) > 0 {
+		made := make([]object, len(calls))
+		for i, t := range calls {
+			made[i] = object{"index": i, "id": fmt.Sprintf("call_%s_%d", id, i+1), "type": "function", "function": object{"name": t.Name, "arguments": t.Arguments}}
+		}
+		message, finish = object{"role": "assistant", "content": nil, "tool_calls": made}, "tool_calls"
 	}
 	if !body.Stream {
 		write(w, http.StatusOK, object{"id": id, "object": "chat.completion", "created": 0, "model": body.Model, "usage": usage,

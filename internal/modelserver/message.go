@@ -11,6 +11,8 @@ import (
 type message struct {
 	Role    string  `json:"role"`
 	Content content `json:"content"`
+	// ToolCallID is a chat's, of the answer to a call.
+	ToolCallID string `json:"tool_call_id"`
 	// Type and what follows are a response's input's.
 	Type   string  `json:"type"`
 	CallID string  `json:"call_id"`
@@ -104,6 +106,8 @@ func (in input) outputs() []Output {
 			return out
 		case m.Type == "function_call_output" || m.Type == "custom_tool_call_output":
 			out = append(out, Output{Call: m.CallID, Text: string(m.Output)})
+		case m.Role == "tool":
+			out = append(out, Output{Call: m.ToolCallID, Text: string(m.Content)})
 		}
 	}
 	slices.Reverse(out)

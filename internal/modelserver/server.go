@@ -51,10 +51,11 @@ type Reply struct {
 	// request offers a tool of that name. Clients also make requests without
 	// tools on the side, as OpenCode does for a title.
 	Tool *Tool
-	// Steps are what the model does over the responses API, one a request,
-	// before the answer is given: the next step follows when all calls of the
-	// one before were answered. The calls need not be of tools that were
-	// offered: a test may want to see a model that goes astray.
+	// Steps are what the model does, one a request, before the answer is given:
+	// the next step follows when all calls of the one before were answered. The
+	// calls need not be of tools that were offered: a test may want to see a
+	// model that goes astray. Over the chat completions API, which has no text
+	// beside calls, a request without any tools gets the answer.
 	Steps []Step
 }
 

@@ -203,7 +203,12 @@ func warnings(plan coord.Plan, agents map[coord.AgentID]coord.Agent) []string {
 	for _, t := range plan.Tasks {
 		a := agents[t.Agent]
 		out = append(out, prefixed("agent "+string(a.ID)+": ", a.Inspection.Warnings)...)
-		if !slices.ContainsFunc(a.Inspection.Capabilities, func(c coord.Capability) bool { return c.Name == coord.CapabilityConfined && c.Has }) {
+		confined := slices.ContainsFunc(a.Inspection.Capabilities, func(c coord.Capability) bool { return c.Name == coord.CapabilityConfined && c.Has })
+		switch {
+		case confined:
+		case len(a.Config.State) > 0:
+			out = append(out, fmt.Sprintf("agent %s: it may by itself read files and send what it read; it may write only to its own state: %s", a.ID, strings.Join(a.Config.State, ", ")))
+		default:
 			out = append(out, fmt.Sprintf("agent %s: its own tools are not confined; what it does without asking, Signalbox cannot stop", a.ID))
 		}
 		if strings.Contains(t.Instruction, secretMark) {

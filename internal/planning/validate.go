@@ -46,6 +46,7 @@ func (p *Planner) lookUp(ctx context.Context, plan coord.Plan) ([]coord.Field, e
 				return nil, err
 			}
 			f = append(f, p.agentFaults(ctx, at, t, a, err == nil)...)
+			f = append(f, stateFaults(at, t, a)...)
 		}
 		if t.Workspace != "" && filepath.IsAbs(t.Workspace) && filepath.Clean(t.Workspace) == t.Workspace {
 			if fault := p.workspaceFault(t.Workspace); fault != "" {
@@ -74,15 +75,25 @@ func (p *Planner) agentFaults(ctx context.Context, at string, t coord.PlanTask, 
 	return p.operationFaults(ctx, at, t, a)
 }
 
+// stateFaults tells where an agent could change the workspace by itself.
+func stateFaults(at string, t coord.PlanTask, a coord.Agent) []coord.Field {
+	for _, dir := range a.Config.State {
+		if t.Workspace != "" && (within(t.Workspace, dir) || within(dir, t.Workspace)) {
+			return []coord.Field{{Pointer: at + "/workspace", Message: fmt.Sprintf("holds the folder %s or lies in it, where agent %s keeps its state and may write unasked", dir, a.ID)}}
+		}
+	}
+	return nil
+}
+
 // operationFaults tells of operations that neither an inspection nor a
 // certificate supports.
 func (p *Planner) operationFaults(ctx context.Context, at string, t coord.PlanTask, a coord.Agent) []coord.Field {
 	can := a.Inspection.Operations
 	var why map[coord.Operation]string
-	if p.proven != nil && (slices.Contains(t.Operations, coord.Write) || slices.Contains(t.Operations, coord.Test)) {
+	if p.proven != nil && slices.ContainsFunc(t.Operations, func(op coord.Operation) bool { return !slices.Contains(can, op) }) {
 		var more []coord.Operation
 		more, why = p.proven.Certified(ctx, a)
-		can = append(slices.Clone(can), more...)
+		can = slices.Concat(can, slices.DeleteFunc(more, func(op coord.Operation) bool { return slices.Contains(can, op) }))
 	}
 	var f []coord.Field
 	for n, op := range t.Operations {

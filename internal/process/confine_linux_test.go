@@ -37,7 +37,7 @@ var attempts = []struct{ name, command string }{
 	{"by a child", `sh -c 'sh -c "echo x > $0/child"' $1`},
 	{"in a session of its own", `setsid -w sh -c 'echo x > $0/session' $1`},
 	{"by an orphan", `setsid sh -c '(sleep 0.05; echo x > $0/orphan; exit 0) &' $1; for i in 1 2 3 4 5; do sleep 0.1; test -e $1/orphan && break; done; test -e $1/orphan`},
-	{"by way of the root of the process", `echo x > /proc/self/root/$1/root`},
+	{"by way of the root of the process", `echo x > /proc/self/root$1/by-root`},
 	{"by way of the parent", `cd $2 && echo x > ../$(basename $1)/parent`},
 }
 
