@@ -115,6 +115,13 @@ func again(n int) time.Duration { return time.Second << (2 * (n - 1)) }
 // changes before.
 func evaluate(s state, now coord.Moment) ([]action, time.Duration) {
 	e := evaluation{state: s, now: now, wake: forever, live: map[coord.AttemptID]bool{}}
+	// First what an earlier process began: when its attempt is told to be lost,
+	// it is known what became of that.
+	for _, r := range s.requests {
+		if r.Effect == coord.EffectApplying && !s.busy[r.ID] {
+			e.do(examine{r})
+		}
+	}
 	for _, a := range s.attempts {
 		e.attempt(a)
 	}
@@ -211,10 +218,7 @@ func (e *evaluation) attempt(a coord.Attempt) {
 func (e *evaluation) request(r coord.Request) {
 	heard := e.live[r.Attempt] && e.owned[r.Attempt].phase == following
 	switch {
-	case e.busy[r.ID]:
-	case r.Effect == coord.EffectApplying:
-		// Nobody of this process carries it out.
-		e.do(examine{r})
+	case e.busy[r.ID] || r.Effect == coord.EffectApplying:
 	case heard && r.Undone():
 		e.do(perform{r})
 	case heard && r.Undelivered():

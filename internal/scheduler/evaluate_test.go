@@ -35,6 +35,12 @@ func say(actions []action) string {
 			out = append(out, "dismiss "+string(a.attempt))
 		case deliver:
 			out = append(out, "deliver "+string(a.request.ID))
+		case perform:
+			out = append(out, "perform "+string(a.request.ID))
+		case examine:
+			out = append(out, "examine "+string(a.request.ID))
+		case land:
+			out = append(out, "land "+string(a.changes.ID))
 		}
 	}
 	return strings.Join(out, ", ")
@@ -113,6 +119,21 @@ func TestEvaluateDecidesFromTheStateAlone(t *testing.T) {
 			s.requests = []coord.Request{{ID: "r", Attempt: "t", Decision: coord.DecisionDenied, Delivery: coord.DeliveryNone}}
 			s.busy = map[coord.RequestID]bool{"r": true}
 		}), "", 50 * time.Second},
+		{"what became of an effect is found out before its attempt is told to be lost", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), 0)), func(s *state) {
+			s.requests = []coord.Request{{ID: "r", Attempt: "t", Kind: coord.WriteFile, Decision: coord.DecisionApproved, Effect: coord.EffectApplying}}
+		}), "examine r, lose t", forever},
+		{"an effect under way is left alone", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), following)), func(s *state) {
+			s.requests = []coord.Request{{ID: "r", Attempt: "t", Kind: coord.WriteFile, Decision: coord.DecisionApproved, Effect: coord.EffectApplying}}
+			s.busy = map[coord.RequestID]bool{"r": true}
+		}), "", 50 * time.Second},
+		{"what was approved is carried out", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), following)), func(s *state) {
+			s.requests = []coord.Request{{ID: "r", Attempt: "t", Kind: coord.WriteFile, Decision: coord.DecisionApproved, Effect: coord.EffectNone}}
+		}), "perform r", 50 * time.Second},
+		{"nothing is carried out for an attempt that nobody follows", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), 0)), func(s *state) {
+			s.requests = []coord.Request{{ID: "r", Attempt: "t", Kind: coord.WriteFile, Decision: coord.DecisionApproved, Effect: coord.EffectNone}}
+		}), "lose t", forever},
+		{"a landing that was begun goes on before others begin", state{changes: []coord.ChangeSet{{ID: "c", State: coord.ChangeSetApproved}, {ID: "d", State: coord.ChangeSetLanding}}}, "land d", forever},
+		{"one change set lands at a time", state{landing: true, changes: []coord.ChangeSet{{ID: "c", State: coord.ChangeSetApproved}}}, "", forever},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			actions, wake := evaluate(c.in, now)
