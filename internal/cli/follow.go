@@ -31,6 +31,9 @@ type following struct {
 	// lines holds what each task has written of its present line.
 	lines map[string]string
 	asked map[coord.RequestID]bool
+	// told are the effects that were told of, shown what was last said of a task.
+	told  map[coord.RequestID]bool
+	shown map[string]string
 }
 
 // errDone ends a stream of events whose job is over.
@@ -42,6 +45,7 @@ func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Fina
 // run follows from a cursor on. It gives the job's exit code.
 func (f *following) run(ctx context.Context, cursor string) error {
 	f.keys, f.lines, f.asked = map[coord.TaskID]string{}, map[string]string{}, map[coord.RequestID]bool{}
+	f.told, f.shown = map[coord.RequestID]bool{}, map[string]string{}
 	tasks, err := f.client.Tasks(ctx, string(f.job.ID))
 	if err != nil {
 		return err
@@ -137,6 +141,9 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 			return err
 		}
 		if c.State == coord.ChangeSetOpen {
+			if err := f.flush(); err != nil {
+				return err
+			}
 			f.Say("%s changed and held back: signalbox review c%d", screen.Plural(c.Files, "file"), c.Number)
 		}
 	case coord.TaskChanged:
@@ -156,12 +163,16 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 	case coord.RequestChanged:
 		var r struct {
 			Decision coord.DecisionState `json:"decision"`
+			Effect   coord.EffectState   `json:"effect"`
 		}
 		if err := json.Unmarshal(e.Data, &r); err != nil {
 			return err
 		}
-		if r.Decision == coord.DecisionOpen {
+		switch {
+		case r.Decision == coord.DecisionOpen:
 			return f.needed(ctx, e.Request)
+		case r.Decision == coord.DecisionApproved && coord.Effects.Final(r.Effect):
+			return f.effect(ctx, e.Request)
 		}
 	case coord.JobChanged:
 		var j struct {
@@ -276,7 +287,28 @@ func (f *following) task(key string, state coord.TaskState, reason string) {
 	if reason != "" {
 		text += "  (" + screen.Clean(reason) + ")"
 	}
-	f.Say("%s", text)
+	// It waits for a moment at each request that the plan grants.
+	if f.shown[key] != text {
+		f.shown[key] = text
+		f.Say("%s", text)
+	}
+}
+
+// effect says what Signalbox did because of an approval, once.
+func (f *following) effect(ctx context.Context, id coord.RequestID) error {
+	if f.told[id] {
+		return nil
+	}
+	f.told[id] = true
+	r, err := f.client.Request(ctx, string(id))
+	if err != nil || !r.Kind.Effective() {
+		return err
+	}
+	if err := f.flush(); err != nil {
+		return err
+	}
+	f.Effect(f.Err, r)
+	return nil
 }
 
 // needed puts a request before the operator, once.

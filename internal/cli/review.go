@@ -160,7 +160,9 @@ func (a *app) commentOn(ctx context.Context, c *client.Client, ref string) error
 	if err != nil {
 		return declined(err)
 	}
-	_, err = c.Comment(ctx, ref, strings.TrimSpace(text))
+	if _, err = c.Comment(ctx, ref, strings.TrimSpace(text)); err == nil {
+		a.Say("noted")
+	}
 	return err
 }
 

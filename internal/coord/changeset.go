@@ -254,6 +254,12 @@ func (c ChangeSet) Approved() []FileChange {
 	return out
 }
 
+// Kept gives the files that further work starts from, in order: all but those
+// that the operator left out.
+func (c ChangeSet) Kept() []FileChange {
+	return slices.DeleteFunc(slices.Clone(c.Files), func(f FileChange) bool { return c.Verdicts[f.Path] == FileLeftOut })
+}
+
 // Land begins the landing by the steps that were planned for the approved
 // files. It is possible once.
 func (c ChangeSet) Land(steps []LandingStep) (ChangeSet, error) {

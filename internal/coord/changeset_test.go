@@ -98,6 +98,26 @@ func landing(t *testing.T) coord.ChangeSet {
 	return c
 }
 
+func TestFurtherWorkStartsFromAllThatWasNotLeftOut(t *testing.T) {
+	paths := func(c coord.ChangeSet) (out []string) {
+		for _, f := range c.Kept() {
+			out = append(out, f.Path)
+		}
+		return out
+	}
+	c := openSet()
+	if got := paths(c); !cmp.Equal(got, []string{"a", "b"}) {
+		t.Errorf("of an open one: %q", got)
+	}
+	some, err := c.Decide(coord.Review{On: coord.ChangeSetApprove, Only: []string{"b"}})
+	if got := paths(some); err != nil || !cmp.Equal(got, []string{"b"}) {
+		t.Errorf("of one approved in part: %q (%v)", got, err)
+	}
+	if len(some.Files) != 2 {
+		t.Errorf("its files changed: %+v", some.Files)
+	}
+}
+
 func TestLandingEndsAsLandedOnlyWhenEveryStepDid(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, second, third coord.StepState

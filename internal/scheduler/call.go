@@ -41,7 +41,7 @@ func (o *owner) equip(w *order) error {
 		Tests: w.planned.Tests, TestRuns: w.planned.TestRuns, Contents: o.s.Contents, Tester: o.s.Tester}
 	kit := &tools{base: *w.space}
 	if w.base != nil {
-		options.Base, kit.parent = w.base.Files, w.base.ID
+		options.Base, kit.parent = w.base.Kept(), w.base.ID
 	}
 	var err error
 	if kit.bench, err = workbench.Open(o.ctx, options); err != nil {
@@ -54,7 +54,7 @@ func (o *owner) equip(w *order) error {
 // certified is an Unsent error when what was approved is no longer proven for
 // the very program that was approved.
 func (o *owner) certified(w *order) error {
-	for _, op := range []coord.Operation{coord.Write, coord.Test} {
+	for _, op := range []coord.Operation{coord.Read, coord.Write, coord.Test} {
 		if !slices.Contains(w.planned.Operations, op) {
 			continue
 		}
@@ -70,7 +70,11 @@ func (o *owner) certified(w *order) error {
 			seen := *a.Inspection
 			seen.Identity = w.Identity
 			a.Inspection = &seen
+			if op == coord.Read && slices.Contains(seen.Operations, op) {
+				continue // its inspection alone was enough
+			}
 		}
+		a.Revision = w.Revision
 		why := map[coord.Operation]string{op: "this worker certifies nothing"}
 		var can []coord.Operation
 		if o.s.Certifier != nil {

@@ -8,6 +8,9 @@ import (
 	"signalbox/internal/coord"
 )
 
+// maxKernel is what is shown of a kernel's name: its release, not its build.
+const maxKernel = 30
+
 // Certificates writes each certificate, with its whole table if that is asked
 // for.
 func (s *Screen) Certificates(w io.Writer, list []certification.Standing, table bool) {
@@ -22,9 +25,10 @@ func (s *Screen) Certificates(w io.Writer, list []certification.Standing, table 
 			mark = st.Bad.Render("does not hold: " + OneLine(one.Void, coord.MaxReason))
 		}
 		fmt.Fprintf(w, "%s  %s, %s\n", st.Bold.Render(string(cert.ID)), Ago(cert.Issued.Wall), mark)
-		fmt.Fprintf(w, "  tier %s, Landlock %d, uid %d, kernel %s\n", cert.Facts.Tier, cert.Facts.LandlockABI, cert.Facts.UID, OneLine(cert.Facts.Kernel, coord.MaxTitle))
+		fmt.Fprintf(w, "  tier %s, Landlock %d, uid %d, kernel %s\n", cert.Facts.Tier, cert.Facts.LandlockABI, cert.Facts.UID, OneLine(cert.Facts.Kernel, maxKernel))
 		for _, f := range cert.Facts.Files {
-			fmt.Fprintf(w, "  %s %s  sha256 %s\n", f.Role, OneLine(f.Path, coord.MaxPath), Short(f.SHA256))
+			line := fmt.Sprintf("  %s  sha256 %s  ", f.Role, Short(f.SHA256))
+			fmt.Fprintln(w, line+s.place(f.Path, len(line)))
 		}
 		counts := map[coord.ProbeVerdict]int{}
 		var rows [][]string
@@ -44,4 +48,14 @@ func (s *Screen) Certificates(w io.Writer, list []certification.Standing, table 
 			s.Rows(w, []string{"  probe", "verdict", "outside", "inside", "tries to"}, rows)
 		}
 	}
+}
+
+// place is a path; on a terminal the end of it, as far as there is room in the
+// line after taken columns.
+func (s *Screen) place(path string, taken int) string {
+	r := []rune(OneLine(path, coord.MaxPath))
+	if room := max(s.Width-taken, minLast); s.TTY && len(r) > room {
+		return "…" + string(r[len(r)-room+1:])
+	}
+	return string(r)
 }

@@ -22,6 +22,11 @@ func About(c coord.ChangeSet) string {
 // Landed writes what became of a change set and of each file of it.
 func (s *Screen) Landed(w io.Writer, c coord.ChangeSet) {
 	fmt.Fprintf(w, "c%d is %s\n", c.Number, c.State)
+	for _, f := range c.Files {
+		if c.Verdicts[f.Path] == coord.FileLeftOut {
+			fmt.Fprintf(w, "  %s  %s\n", s.State(string(coord.FileLeftOut)), OneLine(f.Path, coord.MaxTitle))
+		}
+	}
 	if c.State == coord.ChangeSetStale && c.Comment != "" {
 		fmt.Fprintf(w, "  %s\n", OneLine(c.Comment, coord.MaxReason))
 	}

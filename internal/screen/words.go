@@ -14,17 +14,18 @@ import (
 func (st Styles) Mark(state string) string {
 	sign, style := "·", st.Dim
 	switch state {
-	case "completed", "approved", "answered":
+	case "completed", "approved", "answered", "landed", "applied", "passed":
 		sign, style = "✔", st.Good
-	case "running", "working", "accepted", "sending", "preparing", "ready":
+	case "running", "working", "accepted", "sending", "preparing", "ready", "landing", "applying":
 		sign, style = "▶", st.Busy
 	case "waiting", "open", "needs_attention", "draft":
 		sign, style = "■", st.Bad
 	case "unknown":
 		sign, style = "◆", st.Odd
-	case "failed", "rejected", "denied", "not_sent", "skipped", "expired":
+	case "failed", "rejected", "denied", "not_sent", "skipped", "expired",
+		"partial", "stale", "diverged", "foreign", "timed_out", "output_limit", "refused":
 		sign, style = "✖", st.Bad
-	case "cancelled", "withdrawn":
+	case "cancelled", "withdrawn", "discarded", "left_out", "void":
 		sign, style = "○", st.Dim
 	}
 	return style.Render(sign + " " + strings.ReplaceAll(state, "_", " "))
@@ -87,9 +88,10 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 			if t.Base != "" {
 				fmt.Fprintf(w, "      on top of the changes %s\n", Clean(t.Base))
 			}
-			if t.Writes == coord.Each {
+			switch t.Writes {
+			case coord.Each:
 				fmt.Fprintln(w, "      asks you before each write, which then changes the file at once")
-			} else if t.Writes == coord.Staged {
+			case coord.Staged:
 				fmt.Fprintln(w, "      writes are held back for your review")
 			}
 			if len(t.Tests) > 0 {
@@ -200,7 +202,11 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 		fmt.Fprintf(w, "     tool %s\n", Clean(r.Content.Tool))
 	}
 	if r.Content.Detail != "" {
-		fmt.Fprint(w, Indent(Clean(r.Content.Detail), "     │ "))
+		text := Clean(r.Content.Detail)
+		if r.Kind == coord.WriteFile {
+			text = Exact(r.Content.Detail)
+		}
+		fmt.Fprint(w, Indent(text, "     │ "))
 	}
 	if r.Content.Cut {
 		fmt.Fprintln(w, "     the content is longer than can be shown, so it can only be denied")
@@ -223,8 +229,7 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 				fmt.Fprintf(w, ": %s", Clean(r.Done.Note))
 			}
 			if r.Done != nil && r.Done.Report != nil {
-				t := r.Done.Report
-				fmt.Fprintf(w, ": tests %s, %d passed, %d failed, %d skipped", t.Outcome, t.Passed, t.Failed, t.Skipped)
+				fmt.Fprintf(w, ": tests %s", report(*r.Done.Report))
 			}
 			fmt.Fprintln(w)
 		}
@@ -235,6 +240,31 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "     %s\n", st.Dim.Render("digest "+Short(r.Digest)))
+}
+
+// Effect writes in a line what became of an approved write or run of tests.
+func (s *Screen) Effect(w io.Writer, r coord.Request) {
+	state, text := string(r.Effect), OneLine(r.Content.Title, coord.MaxTitle)
+	if r.Done != nil && r.Done.Report != nil {
+		state, text = string(r.Done.Report.Outcome), fmt.Sprintf("%s: %s", text, counts(*r.Done.Report))
+	}
+	if r.Done != nil && r.Done.Note != "" {
+		text += ": " + OneLine(r.Done.Note, coord.MaxReason)
+	}
+	fmt.Fprintf(w, "%s  %s\n", s.on(w).Mark(state), text)
+}
+
+// report tells a run of tests, counts how many there were and what was wrong.
+func report(t coord.TestReport) string {
+	return strings.ReplaceAll(string(t.Outcome), "_", " ") + ", " + counts(t)
+}
+
+func counts(t coord.TestReport) string {
+	text := fmt.Sprintf("%d passed, %d failed, %d skipped", t.Passed, t.Failed, t.Skipped)
+	if t.Reason != "" {
+		text += ", " + OneLine(strings.TrimSuffix(t.Reason, "."), coord.MaxReason)
+	}
+	return text
 }
 
 // Result writes a job's result with every statement attributed.
@@ -270,6 +300,10 @@ func (s *Screen) Result(w io.Writer, r coord.Result) {
 		}
 		for _, q := range t.Requests {
 			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("request r%d %s, answer %s: %s", q.Number, q.Decision, q.Delivery, OneLine(q.Content.Title, 60))))
+			if q.Kind.Effective() && q.Decision == coord.DecisionApproved {
+				fmt.Fprint(w, "    ")
+				s.Effect(w, q)
+			}
 		}
 		if used := t.Usage.String(); used != "" {
 			fmt.Fprintf(w, "  %s\n", st.Dim.Render("used "+Clean(used)))

@@ -3,7 +3,9 @@ package workbench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"signalbox/internal/coord"
@@ -73,7 +75,8 @@ func parse[T any](raw json.RawMessage) (T, error) {
 	var out T
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&out); err != nil {
+	err := d.Decode(&out)
+	if _, more := d.Token(); err != nil || !errors.Is(more, io.EOF) {
 		return out, coord.Errorf(coord.Invalid, "the arguments do not fit the tool's schema: give exactly the members that it names")
 	}
 	return out, nil
