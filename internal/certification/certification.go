@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
@@ -49,11 +48,15 @@ type Options struct {
 // concurrent use; certificates are made one after the other.
 type Certification struct {
 	o      Options
-	making sync.Mutex
+	making chan struct{} // holds the one token
 }
 
 // New makes a Certification.
-func New(o Options) *Certification { return &Certification{o: o} }
+func New(o Options) *Certification {
+	c := &Certification{o: o, making: make(chan struct{}, 1)}
+	c.making <- struct{}{}
+	return c
+}
 
 // Standing is a certificate and whether it holds now.
 type Standing struct {
@@ -195,8 +198,12 @@ func (c *Certification) Certify(ctx context.Context, by coord.Actor) ([]Standing
 	if by.Role != coord.RoleOperator {
 		return nil, coord.Errorf(coord.Forbidden, "only a credential of role %s may do this", coord.RoleOperator)
 	}
-	c.making.Lock()
-	defer c.making.Unlock()
+	select {
+	case <-c.making:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { c.making <- struct{}{} }()
 	sandboxed, err := c.o.Box.Certify(ctx, sandbox.CertifyOptions{Programs: c.o.Runners.Programs(ctx), Clock: c.o.Journal.Now})
 	if err != nil {
 		return nil, err
@@ -258,7 +265,13 @@ func (c *Certification) agent(ctx context.Context, a coord.Agent, of coord.Certi
 	}()
 	cert.Probes, err = prover.Prove(ctx, provider.Target{Agent: a.ID, Revision: a.Revision, Config: a.Config, Scratch: scratch})
 	if err != nil {
-		return cert, false, err
+		if ctx.Err() != nil {
+			return cert, false, context.Cause(ctx)
+		}
+		// That it could not be probed is told in its own table, and keeps nothing
+		// from the others.
+		c.o.Logger.Warn("an agent could not be probed", "agent", a.ID, "code", coord.CodeOf(err), "err", err)
+		cert.Probes = []coord.ProbeResult{{Name: "probes", Attempts: "make the probes: " + told(err), Verdict: coord.ProbeBroken, Outside: "ok", Inside: "ERROR"}}
 	}
 	for i := range cert.Probes {
 		cert.Probes[i].Name = strings.Join([]string{string(a.ID), cert.Probes[i].Name}, ": ")
