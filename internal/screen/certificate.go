@@ -27,8 +27,8 @@ func (s *Screen) Certificates(w io.Writer, list []certification.Standing, table 
 		fmt.Fprintf(w, "%s  %s, %s\n", st.Bold.Render(string(cert.ID)), Ago(cert.Issued.Wall), mark)
 		fmt.Fprintf(w, "  tier %s, Landlock %d, uid %d, kernel %s\n", cert.Facts.Tier, cert.Facts.LandlockABI, cert.Facts.UID, OneLine(cert.Facts.Kernel, maxKernel))
 		for _, f := range cert.Facts.Files {
-			line := fmt.Sprintf("  %s  sha256 %s  ", f.Role, Short(f.SHA256))
-			fmt.Fprintln(w, line+s.place(f.Path, len(line)))
+			sum := "  sha256 " + Short(f.SHA256)
+			fmt.Fprintf(w, "  %s %s%s\n", f.Role, s.place(f.Path, len("   ")+len(f.Role)+len(sum)), sum)
 		}
 		counts := map[coord.ProbeVerdict]int{}
 		var rows [][]string
@@ -42,7 +42,7 @@ func (s *Screen) Certificates(w io.Writer, list []certification.Standing, table 
 				rows = append(rows, []string{"  " + OneLine(p.Name, coord.MaxTitle), verdict, p.Outside, p.Inside, OneLine(p.Attempts, coord.MaxTitle)})
 			}
 		}
-		fmt.Fprintf(w, "  %d denied, %d private, %d work as they must, %d permitted, %d broken, %d not proven\n", counts[coord.ProbeDenied], counts[coord.ProbePrivate],
+		fmt.Fprintf(w, "  %d denied, %d private, %d work, %d permitted, %d broken, %d not proven\n", counts[coord.ProbeDenied], counts[coord.ProbePrivate],
 			counts[coord.ProbeWorks], counts[coord.ProbePermitted], counts[coord.ProbeBroken], counts[coord.ProbeNotProven])
 		if len(rows) > 0 {
 			s.Rows(w, []string{"  probe", "verdict", "outside", "inside", "tries to"}, rows)

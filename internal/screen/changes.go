@@ -49,11 +49,11 @@ func (s *Screen) Changes(w io.Writer, d approval.Display) {
 	}
 	fmt.Fprintf(w, "%s  %s  task %s by %s, %s, +%d -%d\n", st.Bold.Render(fmt.Sprintf("c%d", c.Number)), st.Mark(string(c.State)),
 		c.Key, c.Agent, Plural(len(d.Files), "file"), added, removed)
-	fmt.Fprintf(w, "workspace %s", OneLine(c.Base.Path, coord.MaxPath))
+	at := ""
 	if d.Git.Head != "" {
-		fmt.Fprintf(w, " at commit %s", Short(d.Git.Head))
+		at = " at commit " + Short(d.Git.Head)
 	}
-	fmt.Fprintf(w, "\ndigest %s\n", c.Digest)
+	fmt.Fprintf(w, "workspace %s%s\ndigest %s\n", s.place(c.Base.Path, len("workspace ")+len(at)), at, c.Digest)
 	for _, n := range d.Notes {
 		fmt.Fprintf(w, "%s %s\n", st.Busy.Render("!"), OneLine(n, coord.MaxReason))
 	}

@@ -163,7 +163,7 @@ func TestACertificateTellsWhatSpeaksAgainstItAndAllWhenAsked(t *testing.T) {
 		New(nil, &b, io.Discard).Certificates(&b, list, table)
 		first, second, _ := strings.Cut(b.String(), "\n\n")
 		head := "crt_1  just now, holds\n  tier landlock, Landlock 4, uid 1000, kernel 6.1\uFFFD[2J\n" +
-			"  runner /usr/bin/bun\uFFFD  sha256 ffffffffffff\n  1 denied, 0 private, 0 work as they must, 2 permitted, 0 broken, 1 not proven\n"
+			"  runner /usr/bin/bun\uFFFD  sha256 ffffffffffff\n  1 denied, 0 private, 0 work, 2 permitted, 0 broken, 1 not proven\n"
 		rest, ok := strings.CutPrefix(first, head)
 		if !ok {
 			t.Errorf("the head: %s", cmp.Diff(head, first))
