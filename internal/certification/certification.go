@@ -180,6 +180,7 @@ func (c *Certification) Certified(ctx context.Context, a coord.Agent) ([]coord.O
 	for _, p := range c.o.Runners.Programs(ctx) {
 		_, err := c.holding(ctx, []coord.IdentityFile{p}, "", 0)
 		if err == nil {
+			delete(why, coord.Test)
 			return append(out, coord.Test), why
 		}
 		why[coord.Test] = told(err)
