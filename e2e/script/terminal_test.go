@@ -169,7 +169,14 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, dir: dir, env: append(base(dir), "SIGNALBOX_DATA="+filepath.Join(dir, "data"))}
+	return openHouse(t, dir, append(base(dir), "SIGNALBOX_DATA="+filepath.Join(dir, "data")))
+}
+
+// openHouse starts Signalbox in dir, with an environment.
+func openHouse(t *testing.T, dir string, env []string) *house {
+	t.Helper()
+	h := &house{t: t, dir: dir, env: env}
+	var err error
 	if h.served, err = start(h.env, dir); err != nil {
 		t.Fatal(err)
 	}
