@@ -100,12 +100,7 @@ func unsent(ctx context.Context, step string, err error) *provider.Unsent {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &f):
-		transient := f.Cause == provider.CauseGone || f.Cause == provider.CauseSetupTimeout
-		cause := f.Cause
-		if cause == provider.CauseGone {
-			cause = provider.CauseSpawn
-		}
-		return &provider.Unsent{Cause: cause, Message: f.Reason, Transient: transient}
+		return f.Unsent()
 	case errors.As(err, &rpc) && rpc.Code == codeAuthRequired:
 		return &provider.Unsent{Cause: provider.CauseAuth, Message: "The agent refused a session until somebody logs it in, or its quota is used up; see 'agent inspect'."}
 	case errors.As(err, &rpc):
@@ -204,7 +199,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	// The goroutine above ends by itself: it only reads files.
 	now := <-hashed
 	// Another program is the reason to tell, however its start went.
-	if changed := stale(w.Identity, now.identity, now.err); err == nil || now.err == nil && changed != nil {
+	if changed := stdio.Stale(w.Identity, now.identity, now.err); err == nil || now.err == nil && changed != nil {
 		err = changed
 	}
 	if err != nil {
@@ -244,17 +239,6 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coo
 	s.id = opened.SessionID
 	s.mu.Unlock()
 	return provider.EncodeHandle(1, sessionHandle{SessionID: opened.SessionID, Dir: w.Dir, Load: r.Capabilities.LoadSession})
-}
-
-// stale compares what was approved with what is there now.
-func stale(approved, now coord.Identity, err error) error {
-	if err != nil {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Shown(err)}
-	}
-	if diff := approved.Diff(now); len(diff) > 0 {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
-	}
-	return nil
 }
 
 // Reattach cannot be: a session ends with its process.

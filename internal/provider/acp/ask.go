@@ -23,12 +23,10 @@ const (
 
 // pending is one permission request of the agent, or one call of a tool.
 type pending struct {
+	stdio.Pending
 	id json.RawMessage
 	// caller is set for a call.
 	caller *bridge.Caller
-	// done is closed when the outcome is known.
-	done    chan struct{}
-	outcome provider.Delivery
 	// taken is guarded by the session's mutex: who set it answers.
 	taken bool
 }
@@ -119,21 +117,15 @@ func (s *session) admit(id json.RawMessage) verdict {
 	if len(s.asked) >= maxAsked {
 		return flood
 	}
-	p := &pending{id: id, done: make(chan struct{})}
+	p := &pending{Pending: stdio.NewPending(), id: id}
 	s.asked[string(id)] = p
 	if s.cancelled {
 		p.taken = true
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 		return withdrawn
 	}
 	s.open++
 	return admitted
-}
-
-// settle tells the outcome; who took the request calls it once.
-func (p *pending) settle(outcome provider.Delivery) {
-	p.outcome = outcome
-	close(p.done)
 }
 
 // request makes the event of a permission request from all that is known of
@@ -172,7 +164,7 @@ func (s *session) withdraw(id json.RawMessage) {
 	}
 	s.q.Flush(false)
 	s.c.Reply(stdio.Outgoing{ID: p.id, Result: chosen("")})
-	p.settle(provider.Undeliverable)
+	p.Settle(provider.Undeliverable)
 	s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(p.id)}, 0)
 }
 
@@ -201,24 +193,18 @@ func (s *session) take(p *pending) {
 
 // Respond writes the answer to a permission request, or the result of a call.
 func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Delivery, error) {
-	p := s.claim(a.Request)
-	if p == nil {
-		s.mu.Lock()
-		p = s.asked[a.Request]
-		s.mu.Unlock()
-		if p == nil {
-			return provider.Undeliverable, coord.Errorf(coord.NotFound, "the agent has no such request")
-		}
-		select {
-		case <-p.done:
-			return p.outcome, nil
-		case <-ctx.Done():
-			return provider.DeliveryLost, context.Cause(ctx)
-		}
+	if p := s.claim(a.Request); p != nil {
+		outcome, err := s.deliver(ctx, p, a)
+		p.Settle(outcome)
+		return outcome, err
 	}
-	outcome, err := s.deliver(ctx, p, a)
-	p.settle(outcome)
-	return outcome, err
+	s.mu.Lock()
+	p := s.asked[a.Request]
+	s.mu.Unlock()
+	if p == nil {
+		return provider.Undeliverable, coord.Errorf(coord.NotFound, "the agent has no such request")
+	}
+	return p.Outcome(ctx)
 }
 
 func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (provider.Delivery, error) {
@@ -232,13 +218,5 @@ func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (p
 	if _, _, ended := s.phase(); ended || s.q.Over() {
 		return provider.Undeliverable, nil
 	}
-	n, err := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: chosen(option)})
-	switch {
-	case err == nil:
-		return provider.Delivered, nil
-	case n == 0:
-		return provider.Undeliverable, err
-	}
-	s.c.Broken(err)
-	return provider.DeliveryLost, err
+	return s.c.Answer(ctx, p.id, chosen(option))
 }

@@ -70,7 +70,7 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 		return v, nil
 	}
 	now, err := a.identify(w.Config)
-	if err = stale(w.Identity, now, err); err != nil {
+	if err = stdio.Stale(w.Identity, now, err); err != nil {
 		v.Evidence = []string{"The agent was not asked. " + err.Error()}
 		return v, nil
 	}

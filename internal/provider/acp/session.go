@@ -85,15 +85,7 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	defer s.q.SetSending(false)
 	defer close(s.written)
 	id := s.c.Begin(s.finish)
-	n, err := s.c.Write(ctx, stdio.Outgoing{ID: id, Method: methodPrompt, Params: promptParams{SessionID: s.id, Prompt: []textBlock{{"text", s.prompt}}}})
-	switch {
-	case err == nil:
-		return coord.HandedAll, nil
-	case n == 0:
-		return coord.HandedNothing, err
-	}
-	s.c.Broken(err)
-	return coord.HandedUnknown, err
+	return s.c.HandOver(ctx, stdio.Outgoing{ID: id, Method: methodPrompt, Params: promptParams{SessionID: s.id, Prompt: []textBlock{{"text", s.prompt}}}})
 }
 
 // finish takes the answer to the prompt.
@@ -292,12 +284,12 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 		if _, failed := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: chosen("")}); failed != nil {
 			err = errors.Join(err, failed)
 		}
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 	}
 	for _, p := range calls {
 		// A caller who cannot be told is gone, which says nothing of the agent.
 		_, _ = p.caller.Answer(ctx, cancelledCall, true)
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 	}
 	if err != nil {
 		s.c.Broken(err)

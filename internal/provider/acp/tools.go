@@ -80,14 +80,14 @@ func (s *session) admitCall(c bridge.Caller) (refusal string) {
 	}
 	s.called++
 	s.calls++
-	s.asked[c.ID()] = &pending{caller: &c, done: make(chan struct{})}
+	s.asked[c.ID()] = &pending{Pending: stdio.NewPending(), caller: &c}
 	return ""
 }
 
 // Withdrawn takes a call back whose caller went or gave it up.
 func (s *session) Withdrawn(c bridge.Caller) {
 	if p := s.claim(c.ID()); p != nil {
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 		s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: c.ID()}, 0)
 	}
 }
@@ -121,7 +121,7 @@ func (s *session) endTools() *bridge.Server {
 	for _, p := range s.asked {
 		if p.caller != nil && !p.taken {
 			s.take(p)
-			p.settle(provider.Undeliverable)
+			p.Settle(provider.Undeliverable)
 		}
 	}
 	if s.tools != nil {

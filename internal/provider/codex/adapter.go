@@ -129,7 +129,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	// The goroutine above ends by itself: it only reads files.
 	now := <-hashed
 	// Another program is the reason to tell, however its start went.
-	if changed := stale(w.Identity, now.identity, now.err); err == nil || now.err == nil && changed != nil {
+	if changed := stdio.Stale(w.Identity, now.identity, now.err); err == nil || now.err == nil && changed != nil {
 		err = changed
 	}
 	if err != nil {
@@ -229,29 +229,13 @@ func unsent(ctx context.Context, step string, err error) *provider.Unsent {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &f):
-		transient := f.Cause == provider.CauseGone || f.Cause == provider.CauseSetupTimeout
-		cause := f.Cause
-		if cause == provider.CauseGone {
-			cause = provider.CauseSpawn
-		}
-		return &provider.Unsent{Cause: cause, Message: f.Reason, Transient: transient}
+		return f.Unsent()
 	case errors.As(err, &rpc):
 		return &provider.Unsent{Cause: provider.CauseProtocol, Message: stdio.Reason("Codex answered " + step + " with " + rpc.Error() + ".")}
 	case ctx.Err() != nil:
 		return stdio.GivenUp(ctx)
 	}
 	return &provider.Unsent{Cause: provider.CauseSpawn, Message: "Codex could not be talked to; the log has the cause.", Transient: true}
-}
-
-// stale compares what was approved with what is there now.
-func stale(approved, now coord.Identity, err error) error {
-	if err != nil {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Shown(err)}
-	}
-	if diff := approved.Diff(now); len(diff) > 0 {
-		return &provider.Unsent{Cause: provider.CauseStale, Message: stdio.Reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
-	}
-	return nil
 }
 
 // Reattach cannot be: a turn ends with its process.

@@ -17,21 +17,13 @@ const maxAsked = 10_000
 
 // pending is one request of Codex that the owner of the attempt answers.
 type pending struct {
+	stdio.Pending
 	id json.RawMessage
 	// call is the id of the tool call, questions are what is asked otherwise.
 	call      string
 	questions []question
-	// done is closed when the outcome is known.
-	done    chan struct{}
-	outcome provider.Delivery
 	// taken is guarded by the session's mutex: who set it answers.
 	taken bool
-}
-
-// settle tells the outcome; who took the request calls it once.
-func (p *pending) settle(outcome provider.Delivery) {
-	p.outcome = outcome
-	close(p.done)
 }
 
 // refusal is the answer that does nothing.
@@ -243,16 +235,16 @@ func (s *session) admit(p *pending) verdict {
 		s.c.Fail(provider.CauseRequests, "Codex called tools more often than one attempt may; it was ended.")
 		return failed
 	}
-	p.done = make(chan struct{})
+	p.Pending = stdio.NewPending()
 	s.asked[string(p.id)] = p
 	switch {
 	case s.cancelled:
 		p.taken = true
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 		return stopped
 	case *count >= most:
 		p.taken = true
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 		return tooMany
 	}
 	*count++
@@ -297,7 +289,7 @@ func (s *session) claim(id string) *pending {
 // withdraw takes back a request that Codex wants no answer to any more.
 func (s *session) withdraw(id string) {
 	if p := s.claim(id); p != nil {
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 		s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: id}, 0)
 	}
 }
@@ -319,37 +311,23 @@ func (s *session) withdrawCall(call string) {
 
 // Respond writes the answer to a call or a question.
 func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Delivery, error) {
-	p := s.claim(a.Request)
-	if p == nil {
-		s.mu.Lock()
-		p = s.asked[a.Request]
-		s.mu.Unlock()
-		if p == nil {
-			return provider.Undeliverable, coord.Errorf(coord.NotFound, "Codex has no such request")
-		}
-		select {
-		case <-p.done:
-			return p.outcome, nil
-		case <-ctx.Done():
-			return provider.DeliveryLost, context.Cause(ctx)
-		}
+	if p := s.claim(a.Request); p != nil {
+		outcome, err := s.deliver(ctx, p, a)
+		p.Settle(outcome)
+		return outcome, err
 	}
-	outcome, err := s.deliver(ctx, p, a)
-	p.settle(outcome)
-	return outcome, err
+	s.mu.Lock()
+	p := s.asked[a.Request]
+	s.mu.Unlock()
+	if p == nil {
+		return provider.Undeliverable, coord.Errorf(coord.NotFound, "Codex has no such request")
+	}
+	return p.Outcome(ctx)
 }
 
 func (s *session) deliver(ctx context.Context, p *pending, a provider.Answer) (provider.Delivery, error) {
 	if s.phase().ended || s.q.Over() {
 		return provider.Undeliverable, nil
 	}
-	n, err := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: p.result(a)})
-	switch {
-	case err == nil:
-		return provider.Delivered, nil
-	case n == 0:
-		return provider.Undeliverable, err
-	}
-	s.c.Broken(err)
-	return provider.DeliveryLost, err
+	return s.c.Answer(ctx, p.id, p.result(a))
 }

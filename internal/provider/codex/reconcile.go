@@ -48,8 +48,8 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	}
 	v := provider.Verdict{Finding: provider.FoundNothing}
 	now, err := identify(w.Config)
-	if changed := stale(w.Identity, now, err); changed != nil {
-		v.Evidence = []string{"Codex was not asked. " + changed.Error()}
+	if err = stdio.Stale(w.Identity, now, err); err != nil {
+		v.Evidence = []string{"Codex was not asked. " + err.Error()}
 		return v, nil
 	}
 	l, err := a.launch(ctx, string(w.Attempt), w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })

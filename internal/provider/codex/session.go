@@ -100,17 +100,9 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	defer s.q.SetSending(false)
 	defer close(s.written)
 	id := s.c.Begin(s.started)
-	n, err := s.c.Write(ctx, stdio.Outgoing{ID: id, Method: methodTurn, Params: turnParams{
+	return s.c.HandOver(ctx, stdio.Outgoing{ID: id, Method: methodTurn, Params: turnParams{
 		Thread: s.thread, Message: s.attempt, Input: []textInput{{"text", s.prompt}},
 	}})
-	switch {
-	case err == nil:
-		return coord.HandedAll, nil
-	case n == 0:
-		return coord.HandedNothing, err
-	}
-	s.c.Broken(err)
-	return coord.HandedUnknown, err
 }
 
 // started takes the answer to turn/start.
@@ -264,7 +256,7 @@ func (s *session) stop(ctx context.Context) (provider.CancelOutcome, error) {
 		if _, failed := s.c.Write(ctx, stdio.Outgoing{ID: p.id, Result: p.refusal("")}); failed != nil {
 			err = errors.Join(err, failed)
 		}
-		p.settle(provider.Undeliverable)
+		p.Settle(provider.Undeliverable)
 	}
 	if err != nil {
 		s.c.Broken(err)

@@ -76,6 +76,16 @@ type Fault struct{ Cause, Reason string }
 // Error gives the reason.
 func (f *Fault) Error() string { return f.Reason }
 
+// Unsent says that the preparation failed by it. Another try may help with an
+// agent that went or was slow.
+func (f *Fault) Unsent() *provider.Unsent {
+	u := &provider.Unsent{Cause: f.Cause, Message: f.Reason, Transient: f.Cause == provider.CauseGone || f.Cause == provider.CauseSetupTimeout}
+	if f.Cause == provider.CauseGone {
+		u.Cause = provider.CauseSpawn
+	}
+	return u
+}
+
 // NewConn takes over a process; bind gets the connection before anything is
 // read and gives its handler.
 func NewConn(p *process.Process, o Options, bind func(*Conn) Handler) *Conn {

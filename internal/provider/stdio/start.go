@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/process"
@@ -64,6 +65,18 @@ func Shown(err error) string {
 		return e.Message
 	}
 	return "The agent could not be started; the log has the cause."
+}
+
+// Stale compares what was approved with what is there now, whose identity may
+// have an err. Its errors are *provider.Unsent.
+func Stale(approved, now coord.Identity, err error) error {
+	if err != nil {
+		return &provider.Unsent{Cause: provider.CauseStale, Message: Shown(err)}
+	}
+	if diff := approved.Diff(now); len(diff) > 0 {
+		return &provider.Unsent{Cause: provider.CauseStale, Message: Reason("The agent is not the one that was approved: " + strings.Join(diff, "; ") + ".")}
+	}
+	return nil
 }
 
 // GivenUp says that the preparation was stopped by its context.

@@ -65,7 +65,7 @@ func bind(dir, name string) (*net.UnixListener, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(short)
+		defer func() { _ = os.RemoveAll(short) }()
 		link := filepath.Join(short, "d")
 		if err := os.Symlink(dir, link); err != nil {
 			return nil, err

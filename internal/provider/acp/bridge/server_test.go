@@ -82,7 +82,7 @@ func open(t *testing.T, dir string, options bridge.Options) (*bridge.Server, *ow
 
 func short(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sbt")
+	dir, err := os.MkdirTemp("", "sbt") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
