@@ -75,6 +75,7 @@ func build(declared []directory.Declared) daemon.Build {
 		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
 		route := acp.New(starter, acp.Options{
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
+			Scratch: scratch, Lab: box, Model: loopback,
 		})
 		adapters := map[coord.Route]provider.Adapter{
 			coord.RouteACP:   route,
@@ -144,11 +145,28 @@ func (known) Import(registry []byte) ([]directory.Preset, error) {
 	return out, err
 }
 
+// atHome gives folders below the home directory of this user.
+func atHome(dirs []string) []string {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, dir := range dirs {
+		out = append(out, filepath.Join(home, dir))
+	}
+	return out
+}
+
 func presets(suggestions []catalog.Suggestion) []directory.Preset {
 	var out []directory.Preset
 	for _, s := range suggestions {
 		p := directory.Preset{Name: s.ID, Title: s.Name, Note: strings.Join(append(slices.Clone(s.Notes), s.Login), " "), Config: coord.AgentConfig{
 			Route: coord.RouteACP, Args: slices.Clone(s.Args), Env: maps.Clone(s.Env), RandomEnv: slices.Clone(s.RandomEnv), Mode: s.Mode, Preset: s.ID,
+			State: atHome(s.State),
 		}}
 		if s.Program != "" && !s.Floating {
 			p.Commands = []string{s.Program}

@@ -35,6 +35,14 @@ type Options struct {
 	// is made when it is not there. Without them no tools can be offered.
 	Program string
 	Sockets string
+	// Scratch is the folder in which Signalbox makes folders for agents. Agents
+	// that are confined to their own state get a private one there, and may
+	// write to the folder of their work if it is one of those. Without it no
+	// agent can be confined.
+	Scratch string
+	// Lab and Model are for proofs; without them nothing can be proven.
+	Lab   Lab
+	Model func(Script) (Model, error)
 }
 
 // Adapter carries out the ACP route.
@@ -80,15 +88,22 @@ func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.Age
 	if why := floating(config.Executable, config.Args); why != "" {
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
 	}
-	env, err := stdio.Environment(config, a.o.Lookup, a.o.Secret)
-	if err != nil {
-		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: stdio.Shown(err)}
-	}
-	p, err := stdio.Start(ctx, a.starter, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir})
+	config = pointed(config)
+	own, err := a.confine(dir, &config)
 	if err != nil {
 		return nil, err
 	}
-	return stdio.NewConn(p, stdio.Options{Timing: a.o.Timing, JSONRPC: "2.0"}, bind), nil
+	env, err := stdio.Environment(config, a.o.Lookup, a.o.Secret)
+	if err != nil {
+		own.remove(a.o.Logger)
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: stdio.Shown(err)}
+	}
+	p, err := stdio.Start(ctx, a.starter, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir, Writes: own.writes})
+	if err != nil {
+		own.remove(a.o.Logger)
+		return nil, err
+	}
+	return stdio.NewConn(p, stdio.Options{Timing: a.o.Timing, JSONRPC: "2.0", Ended: func() { own.remove(a.o.Logger) }}, bind), nil
 }
 
 // unsent says why preparation failed.

@@ -65,7 +65,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	if in.Problem == "" && in.Auth != coord.AuthRequired {
 		in.Operations = []coord.Operation{coord.Research}
 		// Planning warns of this before each approval.
-		in.Capabilities = append(in.Capabilities, coord.Capability{Name: coord.CapabilityConfined, Evidence: coord.Declared, Detail: "the protocol has no tools of ours, so only research can be asked for"})
+		in.Capabilities = append(in.Capabilities, a.capabilities(t.Config)...)
 	}
 	return in, nil
 }

@@ -14,6 +14,8 @@ type Suggestion struct {
 	Env       map[string]string `json:"env,omitempty"`
 	RandomEnv []string          `json:"random_env,omitempty"`
 	Mode      string            `json:"mode,omitempty"`
+	// State are the folders of its own state, relative to the home directory.
+	State []string `json:"state,omitempty"`
 	// Login says how a person logs the agent in.
 	Login string   `json:"login,omitempty"`
 	Notes []string `json:"notes,omitempty"`
@@ -29,6 +31,16 @@ var presets = []Suggestion{
 		RandomEnv: []string{"OPENCODE_SERVER_PASSWORD"},
 		Login:     "Run 'opencode auth login'.",
 		Notes:     []string{"It opens an HTTP port on loopback; the random password keeps other programs out of it.", "Its tools run unasked unless its configuration has \"permission\": {\"*\": \"ask\"}."}},
+	{ID: "opencode-edit", Name: "OpenCode, editing through Signalbox", Program: "opencode", Args: []string{"acp", "--pure"},
+		Env: map[string]string{
+			"OPENCODE_CONFIG_CONTENT": openCodeEdits, "MODEL_NAME": "NAME", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+			"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+		},
+		RandomEnv: []string{"OPENCODE_SERVER_PASSWORD"},
+		State:     []string{".local/share/opencode", ".local/state/opencode", ".cache/opencode"},
+		Login:     "Name the model with --env MODEL_NAME=NAME and --model-url URL; map its key with --env-from MODEL_API_KEY=VARIABLE.",
+		Notes: []string{"Its own tools are denied and the system keeps its writes to its own state, whose folders must be there, like ~/.config/opencode, to which it may not write: run it once before.",
+			"It takes its model from an API of OpenAI's kind (chat completions)."}},
 	{ID: "claude-agent-acp", Name: "Claude Agent", Program: "claude-agent-acp", Mode: "default",
 		Env:   map[string]string{"DISABLE_AUTOUPDATER": "1"},
 		Login: "Run 'claude' and log in, or map ANTHROPIC_API_KEY.",
@@ -49,6 +61,16 @@ var presets = []Suggestion{
 	{ID: "factory-droid", Name: "Factory Droid", Program: "droid", Args: []string{"exec", "--output-format", "acp"}},
 	{ID: "fast-agent", Name: "fast-agent", Program: "fast-agent-acp", Args: []string{"-x"}},
 }
+
+// openCodeEdits is a configuration of OpenCode (1.18.33, measured) in which no
+// tool of its own is offered and those of Signalbox run without OpenCode's
+// asking, because Signalbox asks. Its provider is part of the program, so that
+// nothing is fetched, and {env:...} is OpenCode's own.
+const openCodeEdits = `{"autoupdate":false,"share":"disabled","snapshot":false,"lsp":false,"formatter":false,` +
+	`"model":"signalbox/{env:MODEL_NAME}","small_model":"signalbox/{env:MODEL_NAME}","enabled_providers":["signalbox"],` +
+	`"provider":{"signalbox":{"npm":"@ai-sdk/openai-compatible","name":"Model","env":["MODEL_API_KEY"],"options":{"baseURL":"{model_url}"},` +
+	`"models":{"{env:MODEL_NAME}":{"name":"{env:MODEL_NAME}","tool_call":true,"limit":{"context":100000,"output":8000}}}}},` +
+	`"tools":{"*":false,"signalbox_*":true},"permission":{"*":"deny","signalbox_*":"allow"}}`
 
 // Presets lists the built-in suggestions.
 func Presets() []Suggestion { return slices.Clone(presets) }
