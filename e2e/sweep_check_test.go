@@ -66,6 +66,9 @@ func (r *swept) check() string {
 		fmt.Fprintf(&said, "\n%s %s %s", q.Content.Title, q.Decision, q.Delivery)
 		r.answered(q)
 	}
+	if r.edit != nil {
+		r.checkEdit(&said)
+	}
 	for _, f := range must[[]synthesis.Finding](r.world, "doctor")(r.client.Check(r.ctx)) {
 		// Bytes are stored before their row is committed, and a death in between
 		// leaves them; the doctor takes them away when they are a day old.
@@ -102,7 +105,7 @@ func (r *swept) settled(a coord.Attempt) {
 // counted checks a task against the number of prompts that its agent got.
 func (r *swept) counted(t coord.Task, sent []coord.Attempt) {
 	r.t.Helper()
-	prompts := count(r.told(t.Key), "prompt")
+	prompts := r.prompts(t.Key)
 	switch {
 	case prompts > 1:
 		r.t.Errorf("the agent of task %s got %d prompts", t.Key, prompts)
@@ -129,12 +132,7 @@ func (r *swept) answered(q coord.Request) {
 	if was, ok := r.decided[q.ID]; ok && (q.Decision != was || q.Decided == nil || q.Decided.By.Door != "api") {
 		r.t.Errorf("request %s was %s by the operator, and is %s by %+v", q.Content.Title, was, q.Decision, q.Decided)
 	}
-	answers := 0
-	for _, line := range r.told(q.Key) {
-		if strings.HasPrefix(line, "answer "+q.Content.Title) {
-			answers++
-		}
-	}
+	answers := r.answers(q)
 	switch q.Delivery {
 	case coord.DeliveryDelivered, coord.DeliveryUnknown:
 		if answers > 1 {
@@ -150,6 +148,35 @@ func (r *swept) answered(q coord.Request) {
 		}
 		r.t.Errorf("the answer to request %s is %s when the job is over", q.Content.Title, q.Delivery)
 	}
+}
+
+// prompts counts what the agent of a task got.
+func (r *swept) prompts(key string) int {
+	r.t.Helper()
+	switch {
+	case r.landing:
+		return 1 // before this run
+	case r.edit != nil:
+		return r.shop.turns()
+	}
+	return count(r.told(key), "prompt")
+}
+
+// answers counts the answers to a request that its agent got.
+func (r *swept) answers(q coord.Request) (n int) {
+	r.t.Helper()
+	if r.edit != nil {
+		if _, ok := r.shop.outputs()[q.Origin.Item]; ok {
+			return 1
+		}
+		return 0
+	}
+	for _, line := range r.told(q.Key) {
+		if strings.HasPrefix(line, "answer "+q.Content.Title) {
+			n++
+		}
+	}
+	return n
 }
 
 // compare checks the events that were followed across the deaths: they are
@@ -276,7 +303,14 @@ func (r *swept) remains(clock coord.Clock) {
 	if err := errors.Join(err, j.Close()); err != nil {
 		r.t.Fatal(err)
 	}
-	if names, err := filepath.Glob(filepath.Join(r.dir, "scratch", "att_*")); err != nil || len(names) > 0 {
-		r.t.Errorf("folders of attempts are left: %v (%v)", names, err)
+	err = filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(r.dir, path)
+		if where, _, below := strings.Cut(rel, "/"); below && (where == "scratch" || where == "confinement") || err == nil && d.Type()&fs.ModeSocket != 0 {
+			r.t.Errorf("%s is left in the data directory", rel)
+		}
+		return err
+	})
+	if err != nil {
+		r.t.Error(err)
 	}
 }

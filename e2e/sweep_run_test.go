@@ -38,8 +38,14 @@ type scenario struct {
 	// from is the point after whose first hit the sweep begins; what comes before
 	// is the same in the first scenario. "" begins with the pairing.
 	from string
+	// only are the beginnings of the points to sweep, nil for all.
+	only []string
 	// ends tells that the job completes when the outcome of no attempt is unknown.
 	ends bool
+	// edit is what Codex does in a workspace. landing begins when it is done, with
+	// the approval of what it wrote.
+	edit    *edited
+	landing bool
 }
 
 // swept is one run of a scenario.
@@ -50,6 +56,12 @@ type swept struct {
 	trace  string
 	log    string // the folder of the agents' own accounts
 	ref    string
+	shop   *shop  // for an edit
+	space  string // the workspace of an edit
+	// victim is a file that somebody else writes to between a death and the
+	// restart, "" for none; was is the hash of what was there before, "" for
+	// nothing.
+	victim, was string
 
 	mu      sync.Mutex
 	seen    []coord.Event
@@ -63,8 +75,13 @@ func (s scenario) open(t *testing.T, deaths string) *swept {
 	t.Helper()
 	dir := t.TempDir()
 	r := &swept{scenario: s, deaths: deaths, trace: filepath.Join(dir, "trace"), log: dir, decided: map[coord.RequestID]coord.DecisionState{}}
-	all := strings.Trim(s.base+","+deaths, ",")
-	r.world = openWorld(t, "SIGNALBOX_FAULT_TRACE="+r.trace, "SIGNALBOX_FAULT="+all)
+	env := []string{"SIGNALBOX_FAULT_TRACE=" + r.trace, "SIGNALBOX_FAULT=" + strings.Trim(s.base+","+deaths, ",")}
+	if s.edit == nil {
+		t.Parallel()
+		r.world = openWorld(t, env...)
+	} else {
+		r.furnish(t, env)
+	}
 	// From here on points are counted, and somebody dies.
 	if err := os.WriteFile(r.trace, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -90,8 +107,20 @@ func (r *swept) run() (points []string, first int) {
 	for _, agent := range slices.Sorted(maps.Keys(r.modes)) {
 		r.enroll(agent, r.modes[agent])
 	}
-	r.ref = r.world.run(plan(r.tasks...))
-	r.operate()
+	switch {
+	case r.landing:
+		r.land()
+	case r.edit != nil:
+		r.ref = r.world.run(plan(r.edit.task(r.space)))
+		if r.name == underWay.name {
+			r.poll("the tests run", func() bool { return len(r.shop.confined()) > 0 })
+			r.restart()
+		}
+		r.operate()
+	default:
+		r.ref = r.world.run(plan(r.tasks...))
+		r.operate()
+	}
 	r.gone()
 	if r.deaths == "" && r.base == "" {
 		r.poll("every session is closed", func() bool {
@@ -128,6 +157,7 @@ func (r *swept) run() (points []string, first int) {
 // reached reports whether the run's own deaths came.
 func (r *swept) reached() bool {
 	point, _ := strings.CutPrefix(r.deaths, "parent@")
+	point, _, _ = strings.Cut(point, ",")
 	name, nth, _ := strings.Cut(point, ":")
 	n, err := strconv.Atoi(nth)
 	return err == nil && count(r.points(), name) >= n
@@ -195,6 +225,11 @@ func (r *swept) keep(ctx context.Context) error {
 		r.mu.Lock()
 		r.doors++
 		r.mu.Unlock()
+		if r.victim != "" {
+			if err := r.intrude(); err != nil {
+				return err
+			}
+		}
 		began := time.Now()
 		next, _, err := r.launch(u.Port())
 		if err != nil {
@@ -236,7 +271,7 @@ func (r *swept) operate() {
 			return false
 		}
 		for _, q := range inbox.Requests {
-			if q.Content.Title == "decide" {
+			if q.Content.Title == "decide" || r.edit != nil {
 				r.answer(q)
 			}
 		}
@@ -270,7 +305,7 @@ func (r *swept) wrote() bool {
 func (r *swept) answer(q coord.Request) {
 	r.t.Helper()
 	on := coord.DecisionApprove
-	if r.deny {
+	if r.deny || q.Change != nil && q.Change.Path == denied {
 		on = coord.DecisionDeny
 	}
 	decided, err := r.client.Decide(r.ctx, string(q.ID), approval.Decision{Decision: on, Digest: q.Digest})
