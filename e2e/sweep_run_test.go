@@ -122,7 +122,7 @@ func (r *swept) run() (points []string, first int) {
 		r.operate()
 	}
 	r.gone()
-	if r.deaths == "" && r.base == "" {
+	if r.deaths == "" && r.base == "" && r.name != underWay.name {
 		r.poll("every session is closed", func() bool {
 			all := r.points()
 			return count(all, "attempt.close.after") >= count(all, "attempt.prepare.after")
