@@ -49,7 +49,7 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	v := provider.Verdict{Finding: provider.FoundNothing}
 	now, err := identify(w.Config)
 	if err = stdio.Stale(w.Identity, now, err); err != nil {
-		v.Evidence = []string{"Codex was not asked. " + err.Error()}
+		v.Evidence = []string{fmt.Sprintf("Codex was not asked. %v", err)}
 		return v, nil
 	}
 	l, err := a.launch(ctx, string(w.Attempt), w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
