@@ -46,9 +46,14 @@ func TestAChangeSetOutlivesItsJobAndLandsInPartAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	before := map[string]string{"a.txt": "a\n", "b.txt": "b\n", "old.txt": "text\n"}
 	dir := repository(t, before)
-	w.codex("0.171.0", writes("Change", write("a.txt", "A\n"), write("b.txt", "B\n"), write("c/d.txt", "new\n"), rename("old.txt", "moved.txt")))
+	secret := "ghp_" + strings.Repeat("x1Y2", 9) + ".txt"
+	m := w.codex("0.171.0", writes("Change", write("a.txt", "A\n"), write("b.txt", "B\n"), write("c/d.txt", "new\n"), write(secret, "fine\n"), remove(secret), rename("old.txt", "moved.txt")))
 	ref := w.run(plan(edit("change", "codex", dir, "Change them.", coord.Write)))
 	w.settles(ref, coord.JobCompleted)
+	// A name that is never kept cannot land as it was written.
+	if told := outputs(m); len(told) != 6 || !strings.Contains(told[3], "looks like a secret") || strings.Contains(told[4], "secret") {
+		t.Errorf("the model was answered %q", told)
+	}
 	d := w.changes(ref)
 	if len(d.Files) != 4 || d.Git.Head == "" || len(d.Notes) != 0 {
 		t.Errorf("displayed: %+v", d)

@@ -61,6 +61,8 @@ func TestEachWriteStopsForTheOperatorWhoSeesExactlyWhatItIs(t *testing.T) {
 	for _, version := range peers.CodexVersions() {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)
+			// What is never kept cannot be shown exactly, and is not asked for.
+			secret := "ghp_" + strings.Repeat("x1Y2", 9)
 			dir := repository(t, map[string]string{"log.txt": "one\r\ntwo\r\n", "gone.txt": "old\n", "name.txt": "kept\n", "theirs.txt": "before\n", "run.sh": "#!/bin/sh\n"})
 			if err := os.Chmod(filepath.Join(dir, "run.sh"), 0o755); err != nil {
 				t.Fatal(err)
@@ -75,6 +77,8 @@ func TestEachWriteStopsForTheOperatorWhoSeesExactlyWhatItIs(t *testing.T) {
 				read("theirs.txt"),
 				remove("gone.txt"),
 				rename("name.txt", "new name.txt"),
+				write("key.txt", "token "+secret+"\n"),
+				write(secret+".txt", "fine\n"),
 				write("run.sh", "#!/bin/sh\nexit 0\n"),
 			}})
 			one := edit("tidy", "codex", dir, "Tidy up.", coord.Write)
@@ -153,7 +157,8 @@ func TestEachWriteStopsForTheOperatorWhoSeesExactlyWhatItIs(t *testing.T) {
 			}
 			told := outputs(m)
 			for i, text := range []string{"Done: change log.txt", "Done: change log.txt", "already holds exactly this", "denied this: not in that folder", "Done: make notes/new.txt",
-				"the file was changed after this change was made", "by somebody", "Done: delete gone.txt", "Done: rename name.txt to new name.txt", "Done: change run.sh"} {
+				"the file was changed after this change was made", "by somebody", "Done: delete gone.txt", "Done: rename name.txt to new name.txt",
+				"looks like a secret", "looks like a secret", "Done: change run.sh"} {
 				if i >= len(told) || !strings.Contains(told[i], text) {
 					t.Errorf("answer %d is not that %q:\n%q", i+1, text, told)
 				}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 
 	"signalbox/internal/coord"
 )
@@ -62,7 +63,8 @@ func (v *View) ChangedContents() (map[string]bool, error) {
 }
 
 // Stage keeps what a live attempt wrote so far; contents are durable before. It
-// is a Conflict when the attempt is over or being cancelled.
+// is a Conflict when the attempt is over or being cancelled, and Invalid when a
+// path looks like a secret, which is never kept.
 func (tx *Tx) Stage(c coord.ChangeSet) error {
 	a, err := tx.Attempt(coord.AttemptRef{ID: c.Attempt})
 	if err != nil {
@@ -72,7 +74,14 @@ func (tx *Tx) Stage(c coord.ChangeSet) error {
 		return coord.Errorf(coord.Conflict, "the attempt no longer changes files")
 	}
 	c.Job = a.Job
-	doc, err := encode(tx, c)
+	kept, err := redacted(tx, c)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(kept.Files, c.Files) {
+		return coord.Errorf(coord.Invalid, "a path among the changes looks like a secret, so they cannot be kept exactly: delete that file, or rename it")
+	}
+	doc, err := encode(tx, kept)
 	if err != nil {
 		return err
 	}

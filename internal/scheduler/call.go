@@ -133,23 +133,35 @@ func (o *owner) call(c provider.Call) bool {
 		// Writes are recorded in the order in which they were made.
 		o.writing.Lock()
 		reply := o.tools.bench.Call(context.WithoutCancel(o.ctx), c)
-		ok := o.record(c, reply, quiet)
+		ok, err := o.record(c, reply, quiet)
+		if coord.CodeOf(err) == coord.Invalid {
+			// It cannot be kept as it is, which is no fault of the attempt.
+			reply = workbench.Refused(reply.Did, err)
+			ok, err = o.record(c, reply, quiet)
+		}
 		o.writing.Unlock()
-		if ok && reply.Ask == nil {
+		if err != nil {
+			o.s.Logger.Error("a tool call could not be recorded", "attempt", o.id, "code", coord.CodeOf(err), "err", err)
+		}
+		switch {
+		case !ok:
+			o.reply(c, provider.Result{Text: "This attempt takes no more calls: it is over or being stopped.", Failed: true})
+		case reply.Ask == nil:
 			o.reply(c, reply.Result)
 		}
 	})
 	return true
 }
 
-// record commits what a call did, or asks the operator.
-func (o *owner) record(c provider.Call, reply workbench.Reply, quiet bool) bool {
+// record commits what a call did, or asks the operator. It is Invalid when that
+// cannot be kept as it is.
+func (o *owner) record(c provider.Call, reply workbench.Reply, quiet bool) (bool, error) {
 	if reply.Ask == nil && !reply.Wrote && quiet {
-		return true
+		return true, nil
 	}
 	fault.Point("event.call.before")
 	defer fault.Point("event.call.after")
-	did, err := o.s.commit(context.WithoutCancel(o.ctx), func(tx *journal.Tx) error {
+	return o.s.commit(context.WithoutCancel(o.ctx), func(tx *journal.Tx) error {
 		if err := o.progress(tx); err != nil {
 			return err
 		}
@@ -164,13 +176,6 @@ func (o *owner) record(c provider.Call, reply workbench.Reply, quiet bool) bool 
 		}
 		return o.tell(tx, coord.AttemptCalled, reply.Did)
 	})
-	if err != nil {
-		o.s.Logger.Error("a tool call could not be recorded", "attempt", o.id, "code", coord.CodeOf(err), "err", err)
-	}
-	if !did {
-		o.reply(c, provider.Result{Text: "This attempt takes no more calls: it is over or being stopped.", Failed: true})
-	}
-	return did
 }
 
 // ask makes a request of a call; what the plan grants is approved at once.
@@ -181,8 +186,9 @@ func (o *owner) ask(tx *journal.Tx, c provider.Call, reply workbench.Reply) erro
 	if err != nil {
 		return err
 	}
-	if r.Change != nil && (made.Change == nil || *made.Change != *r.Change) {
-		return coord.Errorf(coord.Invalid, "the path %q looks like a secret, so the request cannot be kept exactly", r.Change.Path)
+	// Secrets are not kept, and what is not shown exactly cannot be approved.
+	if r.Change != nil && (made.Change == nil || *made.Change != *r.Change || made.Content != r.Content) {
+		return coord.Errorf(coord.Invalid, "the change holds what looks like a secret, so it cannot be shown to the operator exactly and was not asked for: write it without, for example with the name of a variable")
 	}
 	if reply.Granted == "" || made.Decision != coord.DecisionOpen {
 		return nil

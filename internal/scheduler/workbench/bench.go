@@ -80,7 +80,7 @@ type Reply struct {
 // Call carries out a call, or says what to ask.
 func (b *Bench) Call(ctx context.Context, c provider.Call) Reply {
 	if !slices.ContainsFunc(b.tools, func(t provider.Tool) bool { return t.Name == c.Tool }) {
-		return failed(coord.ToolCall{Tool: c.Tool}, coord.Errorf(coord.Invalid, "there is no such tool here"))
+		return Refused(coord.ToolCall{Tool: c.Tool}, coord.Errorf(coord.Invalid, "there is no such tool here"))
 	}
 	switch c.Tool {
 	case toolList:
@@ -94,8 +94,8 @@ func (b *Bench) Call(ctx context.Context, c provider.Call) Reply {
 	}
 }
 
-// failed tells a fault to the agent and to the evidence.
-func failed(did coord.ToolCall, err error) Reply {
+// Refused tells a fault to the agent and to the evidence.
+func Refused(did coord.ToolCall, err error) Reply {
 	did.Failed, did.Note = true, told(err)
 	return Reply{Result: provider.Result{Text: did.Note, Failed: true}, Did: did}
 }
@@ -112,11 +112,11 @@ func (b *Bench) list(c provider.Call) Reply {
 	args, err := parse[pathArguments](c.Arguments)
 	did := coord.ToolCall{Tool: c.Tool, Path: args.Path}
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	listing, err := b.overlay.List(args.Path)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	var out strings.Builder
 	for _, e := range listing.Entries {
@@ -142,15 +142,15 @@ func (b *Bench) read(ctx context.Context, c provider.Call) Reply {
 	args, err := parse[pathArguments](c.Arguments)
 	did := coord.ToolCall{Tool: c.Tool, Path: args.Path}
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	f, err := b.overlay.Read(ctx, args.Path)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	did.SHA256, did.Size = f.SHA256, int64(len(f.Content))
 	if f.Binary {
-		return failed(did, coord.Errorf(coord.Unsupported, "the file is no UTF-8 text, so it cannot be read here"))
+		return Refused(did, coord.Errorf(coord.Unsupported, "the file is no UTF-8 text, so it cannot be read here"))
 	}
 	return Reply{Result: provider.Result{Text: string(f.Content)}, Did: did}
 }
@@ -162,14 +162,14 @@ func (b *Bench) write(ctx context.Context, c provider.Call) Reply {
 		err = args.check()
 	}
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	if b.o.Writes == coord.Each {
 		return b.ask(ctx, did, args)
 	}
 	change, err := args.apply(ctx, b.overlay)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	did.SHA256, did.Size = change.After, change.Size
 	text := "Held back in the change set: " + describe(change)
@@ -209,18 +209,18 @@ func (a writeArguments) apply(ctx context.Context, o *workspace.Overlay) (coord.
 func (b *Bench) ask(ctx context.Context, did coord.ToolCall, args writeArguments) Reply {
 	alone, err := workspace.NewOverlay(ctx, b.root, b.o.Contents, nil)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	change, err := args.apply(ctx, alone)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	if change.Kind == "" {
 		return Reply{Result: provider.Result{Text: "The file already holds exactly this."}, Did: did}
 	}
 	diff, err := workspace.Diff(ctx, b.o.Contents, change)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	detail := strings.Join(diff.Notes, "\n")
 	if diff.Text != "" {

@@ -27,11 +27,11 @@ func (b *Bench) tests(ctx context.Context, c provider.Call) Reply {
 		err = coord.Errorf(coord.Invalid, "name 1 to %d files of tests", coord.MaxTestFiles)
 	}
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	run, err := b.o.Tester.Plan(ctx, b.o.Space, b.overlay.Changes(), args.Files)
 	if err != nil {
-		return failed(did, err)
+		return Refused(did, err)
 	}
 	reply := Reply{Did: did, Ask: &coord.Request{Kind: coord.RunTests, Test: &run, Content: coord.RequestContent{
 		Title: "run the tests in " + strings.Join(args.Files, ", "), Tool: toolTests, Detail: detail(run)}}}
