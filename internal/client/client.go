@@ -48,6 +48,11 @@ type Options struct {
 	Terminal bool
 }
 
+// answerTimeout bounds the wait for an answer. The slowest is that of a
+// certification, which starts every agent that can be certified, one after the
+// other, each for up to two minutes.
+const answerTimeout = 10 * time.Minute
+
 // New makes a client. A URL that is not plain http on loopback is Invalid: the
 // token must not go anywhere else.
 func New(o Options) (*Client, error) {
@@ -64,7 +69,7 @@ func New(o Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		// No proxy: the way is loopback. No redirect: the token goes with it.
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: 2 * time.Minute},
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: answerTimeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil

@@ -3,6 +3,7 @@ package directory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -152,6 +153,18 @@ func TestEveryFaultOfAConfigurationIsToldAtOnce(t *testing.T) {
 		{"an unknown locality", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), Locality: "moon"}, []string{"/locality"}},
 		{"arguments", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"),
 			Args: []string{"ok", "a\x00b", "\xff", "--key=" + token}}, []string{"/args/1", "/args/2", "/args/3"}},
+		{"state", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"),
+			State: []string{"/home/a", "relative", "/home/../etc", "/", "/home/a", filepath.Dir(w.scratch)}},
+			[]string{"/state/1", "/state/2", "/state/3", "/state/4", "/state/5"}},
+		{"too much state", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), State: slices.Repeat([]string{"/home/a"}, coord.MaxState+1)},
+			append(slices.Collect(func(yield func(string) bool) {
+				for i := 1; i <= coord.MaxState && yield(fmt.Sprintf("/state/%d", i)); i++ {
+				}
+			}), "/state")},
+		{"no address for the mark", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), Args: []string{"--at=" + coord.ModelURLMark}}, []string{"/model_url"}},
+		{"no mark for the address", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), ModelURL: "https://model.example/v1"}, []string{"/model_url"}},
+		{"an address with a password", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), Args: []string{coord.ModelURLMark}, ModelURL: "https://u:p@model.example/v1"}, []string{"/model_url"}},
+		{"an address that ends a string", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"), Args: []string{coord.ModelURLMark}, ModelURL: `https://model.example/"`}, []string{"/model_url"}},
 		{"the environment", "a", coord.AgentConfig{Route: coord.RouteACP, Executable: program(t, dir, "x"),
 			Env:        map[string]string{"1BAD": "x", "API_KEY": token, "OK": "yes", "SIGNALBOX_TOKEN": "x", "TWICE": "x", "A/B": "x"},
 			EnvFromEnv: map[string]string{"TWICE": "SOURCE", "TOKEN": "SIGNALBOX_TOKEN", "KEY": "not a name"}, RandomEnv: []string{"OK"}},

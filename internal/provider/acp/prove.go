@@ -71,9 +71,9 @@ const (
 	provenTool = "probe"
 	// provePrompt is the whole prompt of a proof.
 	provePrompt = "signalbox probe"
-	// proveTimeout bounds the turn of a proof. The real OpenCode needs 3 s on an
-	// idle machine, after its start.
-	proveTimeout = 3 * time.Minute
+	// proveTimeout bounds the turn of a proof, its start included. The real
+	// OpenCode needs some 10 s on an idle machine.
+	proveTimeout = 2 * time.Minute
 	bait         = "bait\n"
 )
 
