@@ -38,11 +38,11 @@ func codex(t *testing.T, dir, program string, script ...modelserver.Reply) []str
 			t.Fatal(err)
 		}
 	}
-	return []string{"agent", "add", "codex", "--preset", "codex", "--env", "CODEX_HOME=" + home, "--", program}
+	return []string{"agent", "add", "codex", "--preset", "codex", "--", program}
 }
 
-// project makes a git repository below dir.
-func project(t *testing.T, dir string, files map[string]string) string {
+// repository makes a git repository below dir.
+func repository(t *testing.T, dir string, files map[string]string) string {
 	t.Helper()
 	place := filepath.Join(dir, "project")
 	for name, content := range files {
@@ -82,17 +82,31 @@ var mending = []modelserver.Reply{
 	}},
 }
 
-// editing is a house in which Codex may edit a project and run its tests.
-func editing(t *testing.T) (h *house, place string) {
+// project is a house with a project whose sum is wrong, and the arguments that
+// add Codex to it.
+func project(t *testing.T) (h *house, place string, add []string) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	// Its path is shown, so it is a short one.
+	dir, err := os.MkdirTemp("", "edit-") //nolint:usetesting // see above
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		dir, err = filepath.EvalSymlinks(dir)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := append(base(dir), "SIGNALBOX_DATA="+filepath.Join(dir, "data"), "PATH="+strings.Join([]string{filepath.Dir(peers.Bun(t)), filepath.Dir(program), os.Getenv("PATH")}, string(os.PathListSeparator)))
 	h = openHouse(t, dir, env)
-	h.do(0, codex(t, dir, peers.Codex(t, "0.171.0"), mending...)...)
-	return h, project(t, dir, map[string]string{"sum.ts": sumBroken, "sum.test.ts": sumTest})
+	add = codex(t, dir, peers.Codex(t, "0.171.0"), mending...)
+	return h, repository(t, dir, map[string]string{"sum.ts": sumBroken, "sum.test.ts": sumTest}), add
+}
+
+// editing is such a house with Codex in it.
+func editing(t *testing.T) (h *house, place string) {
+	t.Helper()
+	h, place, add := project(t)
+	h.do(0, add...)
+	return h, place
 }
 
 func TestEditsAreReviewedOnATerminal(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/e2e/peers"
 )
 
 // readme is the file, and transcript one block of it: a command as it is typed,
@@ -37,9 +39,10 @@ func shape(text string) string {
 func TestReadmeShowsWhatItsCommandsPrint(t *testing.T) {
 	text := readmeText(t)
 	blocks := transcript.FindAllStringSubmatch(text, -1)
-	if len(blocks) != 6 {
-		t.Fatalf("README has %d commands, want six", len(blocks))
+	if len(blocks) != 7 {
+		t.Fatalf("README has %d commands, want seven", len(blocks))
 	}
+	blocks = blocks[:6] // the last one is of editing
 	users := map[string]*syscall.Credential{"this user": nil}
 	if os.Geteuid() == 0 {
 		users["an ordinary user"] = &syscall.Credential{Uid: 65534, Gid: 65534}
@@ -50,7 +53,9 @@ func TestReadmeShowsWhatItsCommandsPrint(t *testing.T) {
 			if *update && user == nil {
 				at := -1
 				renewed := transcript.ReplaceAllStringFunc(text, func(block string) string {
-					at++
+					if at++; at == len(shown) {
+						return block
+					}
 					return "```console\n$ " + transcript.FindStringSubmatch(block)[1] + "\n" + shown[at] + "```"
 				})
 				if err := os.WriteFile(readme, []byte(renewed), 0o600); err != nil {
@@ -64,6 +69,43 @@ func TestReadmeShowsWhatItsCommandsPrint(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestReadmeShowsHowEditsAreReviewed(t *testing.T) {
+	text := readmeText(t)
+	_, section, found := strings.Cut(text, "\n## Editing\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	commands := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(section)
+	block := transcript.FindStringSubmatch(section)
+	if !found || commands == nil || block == nil {
+		t.Fatal("README says nothing of editing")
+	}
+	h, place, _ := project(t)
+	h.dir = place
+	for line := range strings.Lines(commands[1]) {
+		w := h.terminal(words(strings.Replace(strings.TrimSpace(line), "$(command -v codex)", peers.Codex(t, "0.171.0"), 1))...)
+		if strings.HasPrefix(line, "signalbox run ") {
+			w.see("run it? [y/N] ")
+			w.enter("y\n")
+		}
+		w.ends(0)
+	}
+	w := h.terminal(words(block[1])...)
+	w.see("[s]kip: ")
+	w.enter("y\n")
+	w.ends(0)
+	w.fits()
+	shown := ends.ReplaceAllString(strings.ReplaceAll(w.text(), place, "/home/you/project"), "\n")
+	if *update {
+		renewed := strings.Replace(text, block[0], "```console\n$ "+block[1]+"\n"+shown+"```", 1)
+		if err := os.WriteFile(readme, []byte(renewed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(shape(block[2]), shape(shown)); diff != "" {
+		t.Errorf("$ %s\nprints something else (-README +now); if that is wanted: go test ./e2e/script -run Readme -update\n%s", block[1], diff)
 	}
 }
 
