@@ -101,7 +101,7 @@ func (w *world) own(dir string) {
 		return errors.Join(err, os.Lchown(path, int(w.user.Uid), int(w.user.Gid)))
 	})
 	// The folder above is that of the test alone.
-	if err = errors.Join(err, os.Chmod(filepath.Dir(dir), 0o755)); err != nil { //nolint:gosec // see above
+	if err = errors.Join(err, os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -107,8 +107,7 @@ func baseOf(v *journal.View, t coord.Task, planned coord.PlanTask, frozen coord.
 		needed[key] = true
 	}
 	// The newest stands upon those before it.
-	for i := len(sets) - 1; i >= 0; i-- {
-		c := sets[i]
+	for _, c := range slices.Backward(sets) {
 		if needed[c.Key] && c.Base.Path == planned.Workspace && c.State != coord.ChangeSetDiscarded {
 			return &c, nil
 		}
