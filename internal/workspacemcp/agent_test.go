@@ -145,7 +145,12 @@ func (a *agent) call(ctx context.Context, c *mcp.ClientSession, name, tool strin
 	}
 	var texts []string
 	for _, part := range r.Content {
-		texts = append(texts, part.(*mcp.TextContent).Text)
+		text, ok := part.(*mcp.TextContent)
+		if !ok {
+			a.note("results", fmt.Sprintf("%s: content that is %T", name, part))
+			return
+		}
+		texts = append(texts, text.Text)
 	}
 	a.note("results", fmt.Sprintf("%s: failed=%v %s", name, r.IsError, strings.Join(texts, "|")))
 }

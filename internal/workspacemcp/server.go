@@ -57,8 +57,7 @@ func Main(ctx context.Context, version string, in io.Reader, out io.WriteCloser,
 }
 
 func sentence(err error) string {
-	var e *coord.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*coord.Error](err); ok {
 		return e.Message
 	}
 	return err.Error()
@@ -194,8 +193,11 @@ func (s *server) close(number int64) (id json.RawMessage, ok bool) {
 // notified takes a notification. A cancelled request gets no answer.
 func (s *server) notified(ctx context.Context, m incoming) error {
 	var p cancelledParams
-	if m.Method != "notifications/cancelled" || json.Unmarshal(m.Params, &p) != nil {
+	if m.Method != "notifications/cancelled" {
 		return nil
+	}
+	if err := json.Unmarshal(m.Params, &p); err != nil {
+		return nil //nolint:nilerr // a notification has no answer, and names no call of ours
 	}
 	s.mu.Lock()
 	number, open := s.numbers[string(p.RequestID)]

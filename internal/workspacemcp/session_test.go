@@ -349,7 +349,7 @@ func init() {
 	}
 	plays["give up"] = func(a *agent) {
 		c := a.connect(context.Background(), a.command())
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -357,7 +357,7 @@ func init() {
 			a.note("results", fmt.Sprintf("given up: %v", errors.Is(err, context.Canceled)))
 		}()
 		a.await("give-up")
-		cancel()
+		cancel(context.Canceled)
 		<-done
 		a.await("next")
 		a.call(context.Background(), c, "next", "read", map[string]any{})
