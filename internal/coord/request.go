@@ -180,7 +180,9 @@ func (r Request) Decide(c Choice) (Request, error) {
 		if option, err = r.rejecting(c.Option); err != nil {
 			return r, err
 		}
-		r.Effect = follow(Effects, r.Effect, EffectAnnul)
+		if r.Kind.Effective() {
+			r.Effect = follow(Effects, r.Effect, EffectAnnul)
+		}
 	case DecisionAnswer:
 		if r.Kind != Question {
 			return r, Errorf(Invalid, "request r%d asks for a permission: approve or deny it", r.Number)
