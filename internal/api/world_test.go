@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -40,9 +41,27 @@ import (
 	"signalbox/internal/testrun"
 )
 
+// helper builds the sandbox. The test itself could, but with the race detector
+// in it each of a hundred probes would take seconds.
+var helper string
+
 func TestMain(m *testing.M) {
-	sandbox.StageMain() // the test itself is what builds the sandbox
-	goleak.VerifyTestMain(m)
+	dir, err := os.MkdirTemp("", "api-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	helper = filepath.Join(dir, "helper")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", helper, "../sandbox/stagetest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the helper: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
 
 // world is an API over a real journal and the real stages; only the agents
@@ -109,11 +128,7 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 		Redactor: r, Host: "here", Scratch: t.TempDir(), Logger: log, Contents: w.contents,
 	})
 	w.planning = planning.New(w.journal, d, planning.Options{DataDir: dir})
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := sandbox.New(self, filepath.Join(dir, "confinement"))
+	box, err := sandbox.New(helper, filepath.Join(dir, "confinement"))
 	if err != nil {
 		t.Fatal(err)
 	}
