@@ -24,7 +24,11 @@ type Job struct {
 	Drafted  Moment   `json:"drafted"`
 	By       Actor    `json:"by"`
 	Started  *Moment  `json:"started,omitempty"`
-	Ended    *Moment  `json:"ended,omitempty"`
+	// Spent is what of the deadline had passed at Counted, which is set when the
+	// machine was started anew since.
+	Spent   Duration `json:"spent,omitempty"`
+	Counted *Moment  `json:"counted,omitempty"`
+	Ended   *Moment  `json:"ended,omitempty"`
 }
 
 // JobOrigin ties a drafted-again job to the one before.
@@ -41,7 +45,28 @@ func (j Job) Left(now Moment) time.Duration {
 	if j.Started == nil {
 		return time.Duration(j.Deadline)
 	}
-	return time.Duration(j.Deadline) - now.Since(*j.Started)
+	return time.Duration(j.Deadline-j.Spent) - now.Since(j.counted())
+}
+
+func (j Job) counted() Moment {
+	if j.Counted != nil {
+		return *j.Counted
+	}
+	return *j.Started
+}
+
+// CarryOver counts what passed before the machine was started anew: up to last,
+// the last that is known of before, by the clock that no change of the wall
+// clock moves, and from there to begun by the wall clock, never back. Without
+// it, a wall clock that was ahead when the job began, and was set right before
+// the machine was started anew, would push its deadline out.
+func (j Job) CarryOver(last, begun Moment) Job {
+	if j.Started == nil || j.counted().BootID == begun.BootID {
+		return j
+	}
+	j.Spent += Duration(last.Since(j.counted()) + max(0, begun.Wall.Sub(last.Wall)))
+	j.Counted = &begun
+	return j
 }
 
 // Apply moves the job, or is a Conflict.

@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"testing"
+	"time"
 
 	"signalbox/internal/coord"
 )
@@ -114,5 +115,36 @@ func TestWhatATaskFollowsIsAlwaysListed(t *testing.T) {
 				t.Errorf("task %s with attempt %s: %v", ts, as, err)
 			}
 		}
+	}
+}
+
+func TestADeadlineIsNotPushedOutByAClockThatWasSetRightBeforeARestart(t *testing.T) {
+	at := func(wall string, boot string, since time.Duration) coord.Moment {
+		w, err := time.Parse(time.TimeOnly, wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return coord.Moment{Wall: w, BootID: boot, Boot: since, Awake: since}
+	}
+	for _, c := range []struct {
+		name               string
+		started, last, now coord.Moment
+		begun              coord.Moment
+		want               time.Duration
+	}{
+		{"ahead when it began", at("13:00:00", "a", time.Hour), at("12:10:00", "a", 70*time.Minute), at("12:30:00", "b", 20*time.Minute), at("12:10:00", "b", 0), 90 * time.Minute},
+		{"right all the time", at("12:00:00", "a", time.Hour), at("12:10:00", "a", 70*time.Minute), at("12:30:00", "b", 10*time.Minute), at("12:20:00", "b", 0), 90 * time.Minute},
+		{"set back while it was off", at("12:00:00", "a", time.Hour), at("12:10:00", "a", 70*time.Minute), at("12:30:00", "b", 20*time.Minute), at("12:10:00", "b", 0), 90 * time.Minute},
+		{"not started anew", at("12:00:00", "a", time.Hour), at("12:10:00", "a", 70*time.Minute), at("09:00:00", "a", 90*time.Minute), at("12:20:00", "a", 80*time.Minute), 90 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := coord.Job{Deadline: coord.Duration(2 * time.Hour), Started: &c.started}
+			if got := j.CarryOver(c.last, c.begun).Left(c.now); got != c.want {
+				t.Errorf("%s are left, want %s", got, c.want)
+			}
+			if again := j.CarryOver(c.last, c.begun).CarryOver(c.now, c.begun).Left(c.now); again != c.want {
+				t.Errorf("counted twice: %s are left, want %s", again, c.want)
+			}
+		})
 	}
 }

@@ -91,6 +91,8 @@ type Journal struct {
 	// opened is when this owner opened the journal, with the wall time of the
 	// last event where the clock said less.
 	opened coord.Moment
+	// last is the moment of the last event before that.
+	last coord.Moment
 
 	control, text chan *operation
 	closing       chan struct{} // closed when Close begins
@@ -236,13 +238,14 @@ func (j *Journal) begin(ctx context.Context) error {
 
 func (j *Journal) readHead(ctx context.Context) error {
 	j.opened = j.clock()
+	j.last = j.opened
 	v := View{ctx: ctx, q: j.db.writer}
 	last, err := list[coord.Event](&v, `SELECT doc FROM events ORDER BY seq DESC LIMIT 1`)
 	if err != nil {
 		return err
 	}
 	if len(last) == 1 {
-		j.head, j.moved = last[0].Seq, last[0].Seq
+		j.head, j.moved, j.last = last[0].Seq, last[0].Seq, last[0].At
 		if j.opened.Wall.Before(last[0].At.Wall) {
 			j.opened.Wall = last[0].At.Wall
 		}
@@ -381,6 +384,10 @@ func (j *Journal) Now() coord.Moment {
 	}
 	return now
 }
+
+// Resumed gives the moment of the last event before this owner opened the
+// journal, and the moment of the opening.
+func (j *Journal) Resumed() (last, opened coord.Moment) { return j.last, j.opened }
 
 // Failed is closed when the journal can no longer be written. The process is
 // then to end: the next one finds what the disk really holds.

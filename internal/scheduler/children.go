@@ -45,6 +45,28 @@ func (l Ledger) Ended(ctx context.Context, id process.Identity) error {
 	return l.Journal.Update(ctx, func(tx *journal.Tx) error { return tx.EndProcess(doc) })
 }
 
+// carryOver counts what passed of the jobs' deadlines before the machine was
+// started anew.
+func (s *Scheduler) carryOver(ctx context.Context) error {
+	last, opened := s.Journal.Resumed()
+	return s.Journal.Update(ctx, func(tx *journal.Tx) error {
+		jobs, err := tx.OpenJobs()
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			carried := j.CarryOver(last, opened)
+			if carried.Counted == j.Counted {
+				continue
+			}
+			if err := tx.PutJob(carried, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // sweep ends the process trees that older owners recorded, and waits for them.
 func (s *Scheduler) sweep(ctx context.Context) error {
 	var old []journal.Process

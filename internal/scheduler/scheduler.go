@@ -100,7 +100,7 @@ const clockTick = time.Second
 // cancel window at most, and what a provider needs to be ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.work.Wait()
-	if err := s.sweep(ctx); err != nil {
+	if err := errors.Join(s.sweep(ctx), s.carryOver(ctx)); err != nil {
 		return err
 	}
 	// What is under way is ended by the state machine, not by the context.
