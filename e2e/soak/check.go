@@ -180,7 +180,7 @@ func (s *box) examine(ctx context.Context) {
 
 // files looks at the data directory when nobody owns it.
 func (s *box) files() {
-	known := []string{"journal.db", "owner.lock", "reserve", "artifacts", "scratch"}
+	known := []string{"journal.db", "owner.lock", "reserve", "artifacts", "contents", "confinement", "scratch"}
 	all, err := os.ReadDir(s.data)
 	if err != nil {
 		s.fault("the data directory: %v", err)

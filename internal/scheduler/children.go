@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"signalbox/internal/coord"
@@ -49,22 +50,20 @@ func (l Ledger) Ended(ctx context.Context, id process.Identity) error {
 // started anew.
 func (s *Scheduler) carryOver(ctx context.Context) error {
 	last, opened := s.Journal.Resumed()
-	return s.Journal.Update(ctx, func(tx *journal.Tx) error {
-		jobs, err := tx.OpenJobs()
-		if err != nil {
-			return err
-		}
-		for _, j := range jobs {
-			carried := j.CarryOver(last, opened)
-			if carried.Counted == j.Counted {
-				continue
-			}
-			if err := tx.PutJob(carried, nil); err != nil {
-				return err
-			}
-		}
-		return nil
+	var jobs []coord.Job
+	err := s.Journal.View(ctx, func(v *journal.View) (err error) {
+		jobs, err = v.OpenJobs()
+		return err
 	})
+	for _, j := range jobs {
+		carried := j.CarryOver(last, opened)
+		if carried.Counted == j.Counted {
+			continue
+		}
+		// Nothing else changes jobs yet.
+		err = errors.Join(err, s.Journal.Update(ctx, func(tx *journal.Tx) error { return tx.PutJob(carried, nil) }))
+	}
+	return err
 }
 
 // sweep ends the process trees that older owners recorded, and waits for them.
