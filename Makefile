@@ -17,6 +17,10 @@ SOAK ?= 10m
 # `make test` generates 4: ATTACK_EXAMPLES=4 and its seed repeat a red run.
 ATTACK_EXAMPLES ?= 50
 
+# The seed of `make model`: the same in each run, or none (MODEL_SEED=) for
+# another one each time.
+MODEL_SEED ?= 1
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -33,7 +37,7 @@ test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a 
 
 .PHONY: model
 model: ## let machine, operator and agents do anything: 300,000 steps of the model test
-	SIGNALBOX_MODEL_STEPS=300000 go run ./internal/tools/testgate -v -timeout 15m -run '^TestNothingThatCanHappenBreaksAPromise$$' -plain ./internal/scheduler
+	SIGNALBOX_MODEL_SEED=$(MODEL_SEED) SIGNALBOX_MODEL_STEPS=300000 go run ./internal/tools/testgate -v -timeout 15m -run '^TestNothingThatCanHappenBreaksAPromise$$' -plain ./internal/scheduler
 
 .PHONY: sweep
 sweep: ## kill the program at every step of a job, and look what became of it

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +27,10 @@ import (
 // order, and checks after each step what Signalbox promises. An in-memory database
 // proves nothing about durability; that is the crash sweep's part.
 //
-// Each run draws anew. What fails is made small and told with its seed; the same
-// test with -rapid.seed=SEED begins with it.
+// Each run draws anew, unless SIGNALBOX_MODEL_SEED says with which seed the first
+// portion of the first world begins; those after it count on from there, so that
+// a run in CI is the same each time. What fails is made small and told with its
+// seed; the same test with -rapid.seed=SEED begins with it.
 
 // modelSteps is how many steps the model test takes at least, and
 // SIGNALBOX_MODEL_STEPS sets another number. A step is one thing that is done,
@@ -63,7 +66,7 @@ func TestNothingThatCanHappenBreaksAPromise(t *testing.T) {
 	// The worlds are small and short-lived: fewer collections cost little space.
 	percent := debug.SetGCPercent(400)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
-	scratch, start := t.TempDir(), time.Now()
+	scratch, start, seeds := t.TempDir(), time.Now(), newSeeds(t)
 	var done tally
 	t.Run("in", func(t *testing.T) {
 		// In portions, so that all parts end at about the same time.
@@ -71,8 +74,10 @@ func TestNothingThatCanHappenBreaksAPromise(t *testing.T) {
 		for part := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint("world", part), func(t *testing.T) {
 				t.Parallel()
-				for done.steps() < steps {
+				for portion := 0; done.steps() < steps; portion++ {
+					begun := seeds.begin(t, part, portion)
 					rapid.Check(t, func(rt *rapid.T) {
+						begun()
 						rapid.SyncTest(rt, func(rt *rapid.T) {
 							m := newModel(rt, scratch, &done)
 							rt.Repeat(m.actions())
@@ -85,11 +90,44 @@ func TestNothingThatCanHappenBreaksAPromise(t *testing.T) {
 	})
 	t.Logf("%d steps in %.1f s\n%s", done.steps(), time.Since(start).Seconds(), done.String())
 	// A seed that is given lets the same happen again and again.
-	if seed := flag.Lookup("rapid.seed").Value.String(); !t.Failed() && seed == "0" {
+	if seed := flag.Lookup("rapid.seed").Value.String(); !t.Failed() && (seed == "0" || seeds.first != 0) {
 		for _, name := range done.never() {
 			t.Errorf("in %d steps it never happened: %s", done.steps(), name)
 		}
 	}
+}
+
+// seeds gives each portion its seed. Rapid has one flag for all of them and reads
+// it as a portion begins, so one begins at a time.
+type seeds struct {
+	mu    sync.Mutex
+	first uint64 // 0: each draws its own
+}
+
+func newSeeds(t *testing.T) *seeds {
+	t.Helper()
+	s := &seeds{}
+	if given := os.Getenv("SIGNALBOX_MODEL_SEED"); given != "" {
+		var err error
+		if s.first, err = strconv.ParseUint(given, 10, 32); err != nil {
+			t.Fatal(err)
+		}
+		setFlag(t, "rapid.seed", 0)
+	}
+	return s
+}
+
+// begin sets the seed of a portion; the function that it gives is called when
+// the portion has begun.
+func (s *seeds) begin(t *testing.T, part, portion int) func() {
+	if s.first == 0 {
+		return func() {}
+	}
+	s.mu.Lock()
+	if err := flag.Set("rapid.seed", strconv.FormatUint(s.first+uint64(part)<<32+uint64(portion), 10)); err != nil {
+		t.Error(err)
+	}
+	return sync.OnceFunc(s.mu.Unlock)
 }
 
 func setFlag(t *testing.T, name string, value int) {
