@@ -54,34 +54,40 @@ func (o *owner) equip(w *order) error {
 // certified is an Unsent error when what was approved is no longer proven for
 // the very program that was approved.
 func (o *owner) certified(w *order) error {
-	for _, op := range []coord.Operation{coord.Read, coord.Write, coord.Test} {
-		if !slices.Contains(w.planned.Operations, op) {
-			continue
-		}
-		var a coord.Agent
-		err := o.s.Journal.View(o.ctx, func(v *journal.View) (err error) {
-			a, err = v.Agent(w.Agent)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if a.Inspection != nil {
-			seen := *a.Inspection
-			seen.Identity = w.Identity
-			a.Inspection = &seen
-			if op == coord.Read && slices.Contains(seen.Operations, op) {
-				continue // its inspection alone was enough
-			}
-		}
-		a.Revision = w.Revision
-		why := map[coord.Operation]string{op: "this worker certifies nothing"}
-		var can []coord.Operation
-		if o.s.Certifier != nil {
-			can, why = o.s.Certifier.Certified(o.ctx, a)
-		}
+	var a coord.Agent
+	err := o.s.Journal.View(o.ctx, func(v *journal.View) (err error) {
+		a, err = v.Agent(w.Agent)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	needed := slices.DeleteFunc(slices.Clone(w.planned.Operations), func(op coord.Operation) bool {
+		// For reading, the inspection alone may be enough.
+		return op == coord.Research || op == coord.Read && a.Inspection != nil && slices.Contains(a.Inspection.Operations, op)
+	})
+	if len(needed) == 0 {
+		return nil
+	}
+	if a.Inspection != nil {
+		seen := *a.Inspection
+		seen.Identity = w.Identity
+		a.Inspection = &seen
+	}
+	a.Revision = w.Revision
+	// It is asked once: each answer looks at every program again.
+	var can []coord.Operation
+	why := map[coord.Operation]string{}
+	if o.s.Certifier != nil {
+		can, why = o.s.Certifier.Certified(o.ctx, a)
+	}
+	for _, op := range needed {
 		if !slices.Contains(can, op) {
-			return &provider.Unsent{Cause: provider.CauseStale, Message: fmt.Sprintf("the task may %s, which is no longer proven for agent %s: %s", op, a.ID, why[op])}
+			reason := why[op]
+			if reason == "" {
+				reason = "this worker certifies nothing"
+			}
+			return &provider.Unsent{Cause: provider.CauseStale, Message: fmt.Sprintf("the task may %s, which is no longer proven for agent %s: %s", op, a.ID, reason)}
 		}
 	}
 	return nil
