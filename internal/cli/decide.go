@@ -180,20 +180,25 @@ that nothing is decided unseen.`,
 }
 
 func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	in, err := c.Inbox(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
 	var out []string
-	for _, r := range in.Requests {
+	for _, r := range a.waiting(cmd.Context()).Requests {
 		out = append(out, fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, screen.OneLine(r.Content.Title, 40)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// waiting is the inbox for a completion, empty where it cannot be had.
+func (a *app) waiting(ctx context.Context) api.Inbox {
+	c, err := a.connect()
+	if err != nil {
+		return api.Inbox{}
+	}
+	defer c.Close()
+	in, err := c.Inbox(ctx)
+	if err != nil {
+		return api.Inbox{}
+	}
+	return in
 }
 
 func (a *app) attemptCommand() *cobra.Command {

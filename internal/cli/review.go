@@ -197,17 +197,8 @@ func (a *app) decideChanges(ctx context.Context, c *client.Client, ref string, r
 }
 
 func (a *app) completeChangeSets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	in, err := c.Inbox(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
 	var out []string
-	for _, s := range in.ChangeSets {
+	for _, s := range a.waiting(cmd.Context()).ChangeSets {
 		out = append(out, fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, screen.About(s)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
