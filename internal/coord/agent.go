@@ -5,7 +5,7 @@ import "slices"
 // Route is the kind of way to an agent.
 type Route string
 
-// The routes. A2A and Tincan are reserved words so far.
+// The routes.
 const (
 	RouteACP    Route = "acp"
 	RouteCodex  Route = "codex"
@@ -82,6 +82,47 @@ type AgentConfig struct {
 	Mode string `json:"mode,omitempty" toml:"mode"`
 	// Preset names the suggestion that this configuration started from.
 	Preset string `json:"preset,omitempty" toml:"preset"`
+	// A2A is set on the route a2a, and there alone.
+	A2A *A2AConfig `json:"a2a,omitempty" toml:"a2a"`
+	// Tincan is set on the route tincan, and there alone.
+	Tincan *TincanConfig `json:"tincan,omitempty" toml:"tincan"`
+}
+
+// A2AConfig is where a peer that speaks A2A is, and what it may be told.
+type A2AConfig struct {
+	// Card is the address of the peer's card, fetched as it stands here.
+	Card string `json:"card" toml:"card"`
+	// Origin is the exact origin that work goes to, as in https://host:8443. An
+	// interface of the card at any other origin is refused.
+	Origin string `json:"origin" toml:"origin"`
+	// Version is that of the protocol, "0.3" or "1.0". Nothing falls back to
+	// another one.
+	Version string `json:"version" toml:"version"`
+	// Credential names a [credentials.NAME] of the configuration file, whose
+	// value goes to its own origin as a bearer token. "" sends none.
+	Credential string `json:"credential,omitempty" toml:"credential"`
+	// Private approves that the names resolve to private or loopback addresses,
+	// and then to these alone; it is the only way that http is allowed.
+	Private bool `json:"private,omitempty" toml:"private"`
+	// CA is the absolute path of a PEM file whose certificates are trusted for
+	// this peer in place of the system's.
+	CA string `json:"ca,omitempty" toml:"ca"`
+	// Keys is the absolute path of a JSON Web Key Set (RFC 7517) that the card's
+	// signatures are verified with. Without it no signature is called verified.
+	Keys string `json:"keys,omitempty" toml:"keys"`
+}
+
+// TincanConfig is a peer that the program in AgentConfig.Executable, tincan,
+// reaches under one profile.
+type TincanConfig struct {
+	// Peer is the exact name of the peer.
+	Peer string `json:"peer" toml:"peer"`
+	// Profile is the absolute path of the file that says who we are there. It
+	// becomes TINCAN_CONFIG of the program.
+	Profile string `json:"profile" toml:"profile"`
+	// Dialect is what the program answers in: "json", or "text" for a version
+	// that does not know --json.
+	Dialect string `json:"dialect" toml:"dialect"`
 }
 
 // ModelURLMark is what stands for the address of the model in a configuration.
@@ -96,9 +137,10 @@ type Identity struct {
 
 // IdentityFile is one file of an identity.
 type IdentityFile struct {
-	// Role is "launcher", "interpreter", "script" or "package".
+	// Role is "launcher", "interpreter", "script", "package", "profile" or
+	// "card".
 	Role string `json:"role"`
-	// Path has its symbolic links resolved.
+	// Path has its symbolic links resolved; of a card it is the address.
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 	Size   int64  `json:"size"`

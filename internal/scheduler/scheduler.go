@@ -100,11 +100,13 @@ const clockTick = time.Second
 // cancel window at most, and what a provider needs to be ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.work.Wait()
-	if err := errors.Join(s.sweep(ctx), s.carryOver(ctx)); err != nil {
+	// What is under way, and what an earlier worker left, is ended by the state
+	// machine, not by the context: a stop is never a failure, even one that comes
+	// before the first look.
+	doing := context.WithoutCancel(ctx)
+	if err := errors.Join(s.sweep(doing), s.carryOver(doing)); err != nil {
 		return err
 	}
-	// What is under way is ended by the state machine, not by the context.
-	doing := context.WithoutCancel(ctx)
 	var agenda journal.Agenda
 	for {
 		seen := s.Journal.Head()

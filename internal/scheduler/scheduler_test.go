@@ -425,6 +425,19 @@ func TestStoppingCancelsWhatCouldNotBeFollowedLater(t *testing.T) {
 	})
 }
 
+func TestAStopBeforeTheFirstLookIsNoFailure(t *testing.T) {
+	live(t, providertest.Always(completes(time.Minute, "x")), func(w *world) {
+		w.approve(plan(time.Hour, []string{"a", "x"}))
+		w.crash()
+		stopped, stop := context.WithCancel(context.Background())
+		stop()
+		w.beginUnder(stopped)
+		w.end()
+		w.begin()
+		w.expect("needs_attention a:unknown")
+	})
+}
+
 func TestAnAskableRouteIsFollowedAgainAfterACrash(t *testing.T) {
 	liveOn(t, coord.RouteA2A, providertest.Always(completes(time.Minute, "done")), func(w *world) {
 		w.approve(plan(time.Hour, []string{"a", "x"}))

@@ -121,11 +121,17 @@ func (w *world) shift(move func()) {
 // begin starts a worker.
 func (w *world) begin() {
 	w.t.Helper()
+	w.beginUnder(context.Background())
+}
+
+// beginUnder starts a worker whose context ends with parent.
+func (w *world) beginUnder(parent context.Context) {
+	w.t.Helper()
 	j, err := journal.Open(context.Background(), journal.Options{Memory: w.memory, Clock: w.now, Redact: w.secret.String, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancelCause(context.Background())
+	ctx, stop := context.WithCancelCause(parent)
 	s := New(Options{Journal: j, Adapters: map[coord.Route]provider.Adapter{w.fake.Route(): w.fake}, Store: w.store, Quota: w.quota,
 		Redactor: w.secret, Host: "here", Scratch: w.scratch, Logger: slog.New(slog.DiscardHandler)})
 	s.tick = w.tick
