@@ -1,6 +1,9 @@
 package coord
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Route is the kind of way to an agent.
 type Route string
@@ -123,6 +126,19 @@ type TincanConfig struct {
 	// Dialect is what the program answers in: "json", or "text" for a version
 	// that does not know --json.
 	Dialect string `json:"dialect" toml:"dialect"`
+}
+
+// Where says in one line where the agent is: its program with the arguments, or
+// the peer and what leads to it.
+func (c AgentConfig) Where() string {
+	switch {
+	case c.A2A != nil:
+		return c.A2A.Card + ", work to " + c.A2A.Origin
+	case c.Tincan != nil:
+		return c.Tincan.Peer + " through " + c.Executable
+	default:
+		return strings.TrimSpace(c.Executable + " " + strings.Join(c.Args, " "))
+	}
 }
 
 // ModelURLMark is what stands for the address of the model in a configuration.

@@ -28,6 +28,8 @@ const (
 	MaxNeeds = 16
 	// MaxInstruction bounds one task's instruction.
 	MaxInstruction = 64 << 10
+	// MaxPeerName bounds the name of a Tincan peer: real ones are short words.
+	MaxPeerName = 128
 	// MaxTitle bounds titles and names, in characters.
 	MaxTitle = 200
 	// MaxReason bounds a written reason or a comment of the operator.

@@ -48,3 +48,25 @@ func TestWorkspaceThatAnAgentMayChangeByItselfIsRefused(t *testing.T) {
 		t.Errorf("the warnings are %q", j.Frozen.Warnings)
 	}
 }
+
+func TestWorkspaceOfAnAgentThatWorksElsewhereIsRefused(t *testing.T) {
+	w := newWorld(t)
+	dir := realDir(t)
+	for route, refused := range map[coord.Route]bool{coord.RouteACP: false, coord.RouteCodex: false, coord.RouteA2A: true, coord.RouteTincan: true} {
+		a := w.agents.known["codex"]
+		a.Route = route
+		w.agents.known["codex"] = a
+		one := task("fix")
+		one.Workspace, one.Operations = dir, []coord.Operation{coord.Research}
+		_, err := w.Validate(t.Context(), plan(one))
+		if !refused {
+			if err != nil {
+				t.Errorf("%s: %v", route, err)
+			}
+			continue
+		}
+		if diff := cmp.Diff([]string{"/tasks/0/workspace"}, faults(t, err, coord.Invalid)); diff != "" {
+			t.Errorf("%s: %s", route, diff)
+		}
+	}
+}

@@ -69,6 +69,8 @@ func (p *Planner) agentFaults(ctx context.Context, at string, t coord.PlanTask, 
 		return fault("/agent", "this agent was removed; register it again or take another")
 	case !a.Enabled:
 		return fault("/agent", "this agent is disabled; enable it with 'signalbox agent enable %s'", a.ID)
+	case t.Workspace != "" && a.Route.Askable():
+		return fault("/workspace", "agent %s works elsewhere and cannot see a folder of this machine; say in the instruction what it needs to know", a.ID)
 	case a.Inspection == nil || a.Inspection.Revision != a.Revision || a.Inspection.Problem != "":
 		return nil // no evidence yet; freezing inspects
 	}

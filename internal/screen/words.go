@@ -114,7 +114,7 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 		}
 		seen[t.Agent] = true
 		fmt.Fprintf(w, "%s  %s, revision %d, on %s\n", st.Bold.Render(string(t.Agent)), t.Config.Route, t.Revision, t.Host)
-		fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Executable+" "+strings.Join(t.Config.Args, " "), s.Width-6)))
+		fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Where(), s.Width-6)))
 		for _, f := range t.Identity.Files {
 			fmt.Fprintf(w, "      %s %s  sha256 %s\n", f.Role, filepath.Base(f.Path), Short(f.SHA256))
 		}
