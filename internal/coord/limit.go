@@ -207,4 +207,43 @@ const (
 	PairingTTL = 10 * time.Minute
 	// SessionTTL is how long a browser stays signed in.
 	SessionTTL = 30 * 24 * time.Hour
+	// MaxURL bounds an address of a peer: what people and cards write has some
+	// hundred bytes.
+	MaxURL = 2 << 10
+	// MaxHost bounds a host name, as the DNS does (RFC 1035, 2.3.4).
+	MaxHost = 253
+	// MaxNetAnswers bounds the addresses that a name may have: large services
+	// give a dozen.
+	MaxNetAnswers = 32
+	// MaxNetHeaders bounds the header of a response, with every 1xx before it.
+	MaxNetHeaders = 64 << 10
+	// MaxNetConns bounds the connections to one registered peer: each running
+	// attempt has a stream and a request beside it.
+	MaxNetConns = 16
+	// MaxNetPeers bounds the peers for which connections are kept ready. Beyond
+	// it the connections of some are made anew.
+	MaxNetPeers = 2048
+	// MaxCA bounds a file of certificates; the system's whole list has 250 KiB.
+	MaxCA = 1 << 20
+	// MaxCredential bounds the value of a credential: signed tokens with many
+	// claims have a few KiB, and servers refuse longer headers.
+	MaxCredential = 8 << 10
+	// NetLookup bounds the resolving of a name; resolvers ask twice within it.
+	NetLookup = 10 * time.Second
+	// NetDial bounds the connecting to all addresses of a name, NetHandshake the
+	// TLS handshake: a slow mobile line takes 3 s for each.
+	NetDial      = 10 * time.Second
+	NetHandshake = 10 * time.Second
+	// NetHeader bounds the time from the last byte of a request to the last of
+	// the response's header. A peer that works before it answers takes long,
+	// and one that takes longer is asked by id.
+	NetHeader = 60 * time.Second
+	// NetIdle is how long a response's body may give no byte. Peers send a
+	// comment every 15 to 30 s on a stream, or nothing until there is news; a
+	// stream that was cut is opened anew.
+	NetIdle = 2 * time.Minute
+	// NetKeep is how long a connection is kept for the next request. Node's
+	// servers close one after 5 s, and a request that crosses the closing has
+	// an unknown outcome.
+	NetKeep = 4 * time.Second
 )
