@@ -40,9 +40,9 @@ func (a *app) agentList() *cobra.Command {
 				}
 				var rows [][]string
 				for _, g := range agents {
-					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), screen.OneLine(g.Config.Executable+" "+strings.Join(g.Config.Args, " "), 60)})
+					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), screen.OneLine(g.Config.Where(), 60)})
 				}
-				a.Rows(w, []string{"agent", "route", "state", "inspected", "command"}, rows)
+				a.Rows(w, []string{"agent", "route", "state", "inspected", "where"}, rows)
 			})
 		}),
 	}
@@ -91,7 +91,8 @@ func (a *app) agent(w io.Writer, g coord.Agent) {
 		name = screen.Clean(g.Name) + ", "
 	}
 	fmt.Fprintf(w, "%s  %s%s on %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), name, g.Route, g.Host, g.Revision, usable(g))
-	fmt.Fprintf(w, "  %s\n", screen.Clean(g.Config.Executable+" "+strings.Join(g.Config.Args, " ")))
+	fmt.Fprintf(w, "  %s\n", screen.Clean(g.Config.Where()))
+	peer(w, g.Config)
 	for _, name := range sorted(g.Config.Env) {
 		fmt.Fprintf(w, "  %s=%s\n", name, screen.Clean(g.Config.Env[name]))
 	}
@@ -252,22 +253,33 @@ func pairs(list []string, into *map[string]string) error {
 
 func (a *app) agentAdd() *cobra.Command {
 	var f agentFlags
-	c := &cobra.Command{
-		Use: "add AGENT [flags] [-- PROGRAM ARG…]", Short: "Register an agent by its program, or from a preset", Args: cobra.MinimumNArgs(1),
+	var p peerFlags
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use: "add AGENT [flags] [-- PROGRAM ARG…]", Short: "Register an agent by its program, from a preset, or as a peer on the network", Args: cobra.MinimumNArgs(1),
 		Long: `Add registers an agent under an id of your choice and inspects it: the program is
 started, answers for itself, and is ended; no work and no login. Programs found
 on the PATH are stored by their absolute path. A program speaks ACP unless a
-preset says otherwise, as codex does.`,
+preset says otherwise, as codex does.
+
+A peer is reached, not started. Of an A2A peer the card is fetched; work goes to
+the one origin that is registered. A Tincan peer is reached by the program
+tincan, the one on the PATH unless another is named.`,
 		Example: `  signalbox agent add codex --preset codex
   signalbox agent add opencode --preset opencode
-  signalbox agent add reviewer --env-from MODEL_API_KEY=OPENAI_API_KEY -- signalbox model-agent --base-url https://api.openai.com/v1 --model NAME`,
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+  signalbox agent add reviewer --env-from MODEL_API_KEY=OPENAI_API_KEY -- signalbox model-agent --base-url https://api.openai.com/v1 --model NAME
+  signalbox agent add scout --a2a https://peer.example/.well-known/agent-card.json --a2a-version 1.0 --credential scout
+  signalbox agent add night-desk --tincan night-desk --profile ~/.config/tincan/client.json`,
+		RunE: a.with(func(ctx context.Context, server *client.Client, args []string) error {
 			cfg := coord.AgentConfig{Route: coord.RouteACP}
 			if f.preset != "" {
 				var err error
-				if cfg, err = preset(ctx, c, f.preset, len(args) > 1); err != nil {
+				if cfg, err = preset(ctx, server, f.preset, len(args) > 1); err != nil {
 					return err
 				}
+			}
+			if p.tincan != "" && len(args) == 1 {
+				args = append(args, "tincan")
 			}
 			if len(args) > 1 {
 				program, err := absolute(args[1])
@@ -282,14 +294,19 @@ preset says otherwise, as codex does.`,
 			if err := f.apply(&cfg); err != nil {
 				return err
 			}
-			if _, err := c.AddAgent(ctx, args[0], cfg); err != nil {
+			if err := p.apply(c, &cfg); err != nil {
 				return err
 			}
-			return a.inspect(ctx, c, args[0])
+			if _, err := server.AddAgent(ctx, args[0], cfg); err != nil {
+				return err
+			}
+			return a.inspect(ctx, server, args[0])
 		}),
 	}
 	c.Flags().StringVar(&f.preset, "preset", "", "start from a suggestion of signalbox agent discover")
 	f.add(c)
+	p.add(c)
+	c.MarkFlagsMutuallyExclusive("a2a", "tincan", "preset")
 	return c
 }
 
@@ -331,11 +348,13 @@ func absolute(program string) (string, error) {
 
 func (a *app) agentEdit() *cobra.Command {
 	var f agentFlags
-	c := &cobra.Command{
+	var p peerFlags
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use: "edit AGENT [flags] [-- PROGRAM ARG…]", Short: "Make a new revision of an agent; what was approved keeps the old one", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeAgents,
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			g, err := c.Agent(ctx, args[0])
+		RunE: a.with(func(ctx context.Context, server *client.Client, args []string) error {
+			g, err := server.Agent(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -350,13 +369,17 @@ func (a *app) agentEdit() *cobra.Command {
 			if err := f.apply(&cfg); err != nil {
 				return err
 			}
-			if _, err := c.ReviseAgent(ctx, args[0], g.Revision, cfg); err != nil {
+			if err := p.apply(c, &cfg); err != nil {
 				return err
 			}
-			return a.inspect(ctx, c, args[0])
+			if _, err := server.ReviseAgent(ctx, args[0], g.Revision, cfg); err != nil {
+				return err
+			}
+			return a.inspect(ctx, server, args[0])
 		}),
 	}
 	f.add(c)
+	p.add(c)
 	return c
 }
 

@@ -53,8 +53,8 @@ func (d *Directory) faults(cfg coord.AgentConfig) []coord.Field {
 	} else if cfg.Executable != "" && (!filepath.IsAbs(cfg.Executable) || filepath.Clean(cfg.Executable) != cfg.Executable) {
 		add("/executable", "must be an absolute path without . or ..")
 	}
-	if cfg.Executable == "" && (cfg.Route == coord.RouteACP || cfg.Route == coord.RouteCodex) {
-		add("/executable", "required: the absolute path of the agent's program")
+	if cfg.Executable == "" && slices.Contains([]coord.Route{coord.RouteACP, coord.RouteCodex, coord.RouteTincan}, cfg.Route) {
+		add("/executable", "required: the absolute path of the program")
 	}
 	if len(cfg.Args) > coord.MaxArgs {
 		add("/args", "%d arguments; at most %d", len(cfg.Args), coord.MaxArgs)
@@ -71,6 +71,7 @@ func (d *Directory) faults(cfg coord.AgentConfig) []coord.Field {
 	}
 	f = append(f, stateFaults(cfg, d.options.Scratch)...)
 	f = append(f, modelFaults(cfg)...)
+	f = append(f, d.peerFaults(cfg)...)
 	return append(f, envFaults(cfg)...)
 }
 

@@ -26,6 +26,16 @@ type Options struct {
 	Logger  *slog.Logger
 	// Presets are what Discover looks for.
 	Presets []Preset
+	// Credentials tells of the credentials that a peer may be registered with.
+	Credentials Credentials
+}
+
+// Credentials is what the operator bound to origins on the network. Values are
+// none of the directory's business.
+type Credentials interface {
+	// Bound is an error that says what to do, unless the credential is bound to
+	// exactly the origin.
+	Bound(name, origin string) error
 }
 
 // Directory is the list of agents. It is safe for concurrent use.
@@ -203,7 +213,11 @@ func declared(id coord.AgentID) error {
 
 // completed fills in what a configuration left out.
 func completed(cfg coord.AgentConfig) coord.AgentConfig {
-	if cfg.Locality == "" {
+	switch {
+	case cfg.Locality != "":
+	case cfg.Route.Askable():
+		cfg.Locality = coord.LocalityRemote
+	default:
 		cfg.Locality = coord.LocalityLocal
 	}
 	return cfg

@@ -34,10 +34,11 @@ type Suggestion struct {
 	Note   string             `json:"note,omitempty"`
 }
 
-// notEndpoints are programs that people expect to work and that speak no
-// protocol of ours by themselves.
+// notEndpoints are programs that people expect to work, and that are no agent
+// by themselves.
 var notEndpoints = []Suggestion{
 	{Title: "Claude Code", Executable: "claude", Note: "the claude command is no ACP endpoint; install the adapter claude-agent-acp beside it and register that"},
+	{Title: "Tincan", Executable: "tincan", Note: "reaches other people's agents; register each by its name: signalbox agent add AGENT --tincan PEER --profile FILE"},
 }
 
 // Discover looks along the search path for the programs of the presets. It
