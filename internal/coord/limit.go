@@ -135,6 +135,27 @@ const (
 	// MaxArtifacts bounds all artifacts with their reservations.
 	MaxArtifacts = 2 << 30
 
+	// MaxTincanText bounds what is handed to a Tincan peer: it is one argument of
+	// a program, which Linux bounds at 128 KiB.
+	MaxTincanText = 96 << 10
+	// MaxTincanOutput bounds what one run of tincan prints: a reply of the relay's
+	// own bound, 256 KiB, beside the text that it answers, as JSON.
+	MaxTincanOutput = 1 << 20
+	// MaxTincanProfile bounds a profile file, which has a few lines.
+	MaxTincanProfile = 64 << 10
+	// TincanTimeout bounds one run of tincan: one call of its relay, and one more
+	// where it looks for the relay elsewhere.
+	TincanTimeout = 30 * time.Second
+	// TincanFirstPoll and TincanPoll are the first and the longest pause between
+	// two looks at a request. Each look is a process and a call of the relay.
+	// TincanFailedPoll is the longest after looks that failed.
+	TincanFirstPoll  = time.Second
+	TincanPoll       = 15 * time.Second
+	TincanFailedPoll = time.Minute
+	// TincanClaim is how long a relay keeps a peer's claim of a request: looks
+	// that are closer to each other miss none.
+	TincanClaim = 30 * time.Minute
+
 	// KeepDetail is how long everything about an ended job is kept; then only
 	// its result is.
 	KeepDetail = 90 * 24 * time.Hour

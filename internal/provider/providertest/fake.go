@@ -143,6 +143,9 @@ func (f *Fake) Prepare(ctx context.Context, w provider.Work) (provider.Session, 
 	f.mu.Lock()
 	f.prepared = append(f.prepared, w.Attempt)
 	f.mu.Unlock()
+	if len(w.Tools) > 0 && f.Route() == coord.RouteTincan {
+		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: "the agent cannot be offered tools"}
+	}
 	if err := pause(ctx, s.SetupDelay); err != nil {
 		return nil, &provider.Unsent{Cause: provider.CauseShutdown, Message: "the preparation was given up"}
 	}

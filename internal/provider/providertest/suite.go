@@ -26,8 +26,16 @@ type Harness struct {
 	// Questions tells that what the route's agents ask of the operator are
 	// questions, and never permissions.
 	Questions bool
-	// Cannot are steps that the route's protocol has no words for.
-	Cannot []Do
+	// Cannot are steps that the route's protocol has no words for, Unready ways
+	// in which its preparation cannot go. Without Ask it has no requests, and
+	// without Crash nothing shows of a peer that is gone.
+	Cannot  []Do
+	Unready []Setup
+	// NoCancel tells that the route has no way to stop a peer.
+	NoCancel bool
+	// Whole tells that the receipt comes with Send and the answer at once with
+	// the end, so that nothing shows while a peer works.
+	Whole bool
 }
 
 // ask is a step that asks the operator.
@@ -54,9 +62,12 @@ func (h Harness) yes(request string) provider.Answer {
 	return a
 }
 
+// plays reports whether the route's peers can do something.
+func (h Harness) plays(d Do) bool { return !slices.Contains(h.Cannot, d) }
+
 // can leaves out the steps that the route cannot play.
 func (h Harness) can(steps ...Step) []Step {
-	return slices.DeleteFunc(steps, func(s Step) bool { return slices.Contains(h.Cannot, s.Do) })
+	return slices.DeleteFunc(steps, func(s Step) bool { return !h.plays(s.Do) })
 }
 
 // Subject is an adapter with its peers.
@@ -200,6 +211,16 @@ func (tr *trial) until(kind provider.EventKind) []provider.Event {
 			tr.Fatalf("the loss came before a %s: %+v", kind, *e.Lost)
 		}
 	}
+}
+
+// working reads to where it shows that a peer which has said something works.
+func (tr *trial) working(h Harness) {
+	tr.Helper()
+	if h.Whole {
+		tr.until(provider.EventReceipt)
+		return
+	}
+	tr.until(provider.EventText)
 }
 
 // finish reads to the end and gives it with the text of the answer.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
@@ -15,6 +16,17 @@ func testRequests(t *testing.T, h Harness) {
 	end := Step{Do: End, State: coord.AttemptCompleted}
 	said := Step{Do: Say, Text: "done"}
 
+	t.Run("that do not exist cannot be answered", func(t *testing.T) {
+		tr := h.send(t, Step{Do: Say, Text: "a"})
+		tr.working(h)
+		got, err := tr.session.Respond(t.Context(), provider.Answer{Request: `"nobody's"`, Decision: coord.DecisionApproved, Option: "yes"})
+		if got != provider.Undeliverable || err == nil {
+			t.Errorf("Respond gave %q, %v", got, err)
+		}
+	})
+	if !h.plays(Ask) {
+		return
+	}
 	t.Run("carry the provider's own words and options", func(t *testing.T) {
 		tr := h.send(t, ask, await, said, end)
 		r := tr.request()
@@ -58,14 +70,6 @@ func testRequests(t *testing.T, h Harness) {
 			tr.answered(Answered{Name: "p1", Option: c.option})
 		})
 	}
-	t.Run("that do not exist cannot be answered", func(t *testing.T) {
-		tr := h.send(t, Step{Do: Say, Text: "a"})
-		tr.until(provider.EventText)
-		got, err := tr.session.Respond(t.Context(), provider.Answer{Request: `"nobody's"`, Decision: coord.DecisionApproved, Option: "yes"})
-		if got != provider.Undeliverable || err == nil {
-			t.Errorf("Respond gave %q, %v", got, err)
-		}
-	})
 	t.Run("do not stop what the provider says meanwhile", func(t *testing.T) {
 		tr := h.send(t, ask, Step{Do: Say, Text: "meanwhile"}, await, said, end)
 		r := tr.request()
@@ -95,6 +99,20 @@ func testRequests(t *testing.T, h Harness) {
 
 func testCancel(t *testing.T, h Harness) {
 	end := Step{Do: End, State: coord.AttemptCompleted}
+	if h.NoCancel {
+		t.Run("is unsupported, and the end comes all the same", func(t *testing.T) {
+			tr := h.send(t, Step{Do: Say, Text: "a", After: 100 * time.Millisecond}, end)
+			for range 2 {
+				if got, err := tr.session.Cancel(t.Context()); got != provider.CancelUnsupported || err != nil {
+					t.Errorf("Cancel gave %q, %v", got, err)
+				}
+			}
+			if got, text := tr.finish(); got.State != coord.AttemptCompleted || text != "a" {
+				t.Errorf("the end is %+v, the text %q", got, text)
+			}
+		})
+		return
+	}
 	t.Run("is confirmed by the provider's own end only", func(t *testing.T) {
 		tr := h.send(t, Step{Do: Say, Text: "a"})
 		tr.until(provider.EventText)

@@ -11,9 +11,16 @@ import (
 )
 
 func TestFakeKeepsThePromisesOfThePort(t *testing.T) {
-	for _, route := range []coord.Route{coord.RouteACP, coord.RouteCodex, coord.RouteA2A} {
+	for _, route := range []coord.Route{coord.RouteACP, coord.RouteCodex, coord.RouteA2A, coord.RouteTincan} {
 		t.Run(string(route), func(t *testing.T) {
-			providertest.Run(t, providertest.Harness{Tools: true, Questions: route == coord.RouteCodex, New: func(_ *testing.T, s providertest.Script) providertest.Subject {
+			h := providertest.Harness{Tools: true, Questions: route == coord.RouteCodex}
+			if h.NoCancel = route == coord.RouteTincan; h.NoCancel {
+				h.Tools, h.Cannot = false, []providertest.Do{providertest.Ask, providertest.Await}
+			}
+			h.New = func(_ *testing.T, s providertest.Script) providertest.Subject {
+				if h.NoCancel {
+					s.Cancel = providertest.CancelCannot
+				}
 				f := providertest.NewFake(route, providertest.Always(s))
 				f.Timing = provider.Timing{Setup: 100 * time.Millisecond}
 				w := work("att_1")
@@ -34,7 +41,8 @@ func TestFakeKeepsThePromisesOfThePort(t *testing.T) {
 						return nil
 					},
 				}
-			}})
+			}
+			providertest.Run(t, h)
 		})
 	}
 }
