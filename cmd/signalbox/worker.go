@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/artifact"
 	"signalbox/internal/certification"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
 	"signalbox/internal/journal"
@@ -32,7 +33,7 @@ import (
 )
 
 // build puts a worker together: the one place that knows every part.
-func build(declared []directory.Declared) daemon.Build {
+func build(declared []directory.Declared, sources map[string]binding.Source) daemon.Build {
 	return func(ctx context.Context, g daemon.Ground) (daemon.Parts, error) {
 		var none daemon.Parts
 		scratch := filepath.Join(g.Dir, "scratch")
@@ -72,6 +73,7 @@ func build(declared []directory.Declared) daemon.Build {
 		if err := box.Sweep(); err != nil {
 			return none, err
 		}
+		credentials := binding.New(sources, binding.Options{Secret: g.Redactor.Add})
 		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
 		route := acp.New(starter, acp.Options{
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
@@ -82,7 +84,7 @@ func build(declared []directory.Declared) daemon.Build {
 			coord.RouteCodex: codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
 		}
 
-		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets()})
+		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets(), Credentials: credentials})
 		if err := dir.Declare(ctx, declared); err != nil {
 			return none, err
 		}
@@ -109,6 +111,7 @@ func build(declared []directory.Declared) daemon.Build {
 				Certification: proof,
 				Doctor:        synthesis.NewDoctor(g.Journal, store),
 				Bytes:         store,
+				Credentials:   credentials,
 			},
 		}, nil
 	}

@@ -90,6 +90,7 @@ func New(o Options) *API {
 	a.addCertificates()
 	a.addArtifacts()
 	a.addTokens()
+	a.addCredentials()
 	a.addEvents()
 	a.addDocument()
 	closeWords(a.huma.OpenAPI().Components.Schemas)

@@ -15,6 +15,7 @@ import (
 
 	"signalbox/internal/api"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/journal"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
@@ -461,4 +462,23 @@ func TestDirectoryAndDoctorAreServed(t *testing.T) {
 	w.ask(operator, http.MethodGet, "/api/doctor", "").want(http.StatusOK)
 	w.ask(operator, http.MethodPost, "/api/doctor", `{}`).want(http.StatusOK)
 	w.ask(operator, http.MethodGet, "/api/openapi.json", "").want(http.StatusOK)
+}
+
+func TestCredentialsAreToldOfWithoutTheirValues(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.ask(operator, http.MethodGet, "/api/credentials", "").want(http.StatusOK)
+	want := []binding.BoundCredential{
+		{Name: "scout", Origin: "https://scout.example", Source: "env SCOUT_TOKEN", Configured: true},
+		{
+			Name: "unset", Origin: "https://unset.example:8443", Source: "env UNSET",
+			Problem: "the credential unset has no value: the variable UNSET is not set where signalbox serve was started",
+		},
+	}
+	if diff := cmp.Diff(want, data[[]binding.BoundCredential](r)); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(r.body, scoutToken) {
+		t.Errorf("a value is in %s", r.body)
+	}
+	w.ask(as(coord.RoleDraft), http.MethodGet, "/api/credentials", "").want(http.StatusForbidden)
 }

@@ -24,6 +24,7 @@ type Stages struct {
 	// Certification proves what edits and tests stand on.
 	Certification Certification
 	Bytes         Bytes
+	Credentials   Credentials
 }
 
 // Presets are the agents that are known by name.

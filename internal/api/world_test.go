@@ -29,6 +29,7 @@ import (
 	"signalbox/internal/certification"
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/directory"
 	"signalbox/internal/journal"
 	"signalbox/internal/planning"
@@ -132,6 +133,7 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(box.Close)
 	proof := certification.New(certification.Options{
 		Journal: w.journal, Box: box, Agents: d, Adapters: adapters, Runners: testrun.New(box, nil, exec.LookPath), Scratch: t.TempDir(), Logger: log,
 	})
@@ -139,6 +141,10 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal, w.contents),
 		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store), Bytes: w.store,
 		Certification: proof,
+		Credentials: binding.New(map[string]binding.Source{
+			"scout": {Env: "SCOUT_TOKEN", Origin: "https://scout.example"},
+			"unset": {Env: "UNSET", Origin: "https://unset.example:8443"},
+		}, binding.Options{Lookup: func(name string) (string, bool) { return map[string]string{"SCOUT_TOKEN": scoutToken}[name], true }}),
 	}
 	for _, c := range changes {
 		c(&stages)
@@ -169,6 +175,9 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 	})
 	return w
 }
+
+// scoutToken is the value of a credential, which no answer may hold.
+const scoutToken = "scout-value-1234567890"
 
 // known are the presets of these tests.
 type known struct{}

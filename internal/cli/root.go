@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
 	"signalbox/internal/screen"
@@ -26,9 +27,9 @@ type Program struct {
 	Out, Err io.Writer
 	// Env reads the environment; os.Getenv outside of tests.
 	Env func(string) string
-	// Build puts a worker together, with the agents that the configuration
-	// declares.
-	Build func(declared []directory.Declared) daemon.Build
+	// Build puts a worker together, with the agents and the credentials that the
+	// configuration declares.
+	Build func(agents []directory.Declared, credentials map[string]binding.Source) daemon.Build
 }
 
 // app is one run of the program.
@@ -118,7 +119,7 @@ what you get tells a claim from a proof.`,
 	cobra.EnableCommandSorting = false // the order below is that of the work
 	add("work", a.demoCommand(), a.runCommand(), a.againCommand(), a.jobCommand(), a.agentCommand())
 	add("look", a.inboxCommand(), a.reviewCommand(), a.requestCommand(), a.attemptCommand(), a.watchCommand(), a.verifyCommand())
-	add("house", a.serveCommand(), a.sandboxCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.statusCommand(), a.doctorCommand(),
+	add("house", a.serveCommand(), a.sandboxCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.credentialCommand(), a.statusCommand(), a.doctorCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.stopCommand(), modelAgentCommand())
 	root.AddCommand(a.workerCommand())
 	root.SetCompletionCommandGroupID("house")

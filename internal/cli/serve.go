@@ -117,7 +117,7 @@ func (a *app) workerCommand() *cobra.Command {
 				declared[i] = directory.Declared{ID: agent.ID, Config: agent.AgentConfig}
 			}
 			err = daemon.Worker(context.WithoutCancel(cmd.Context()), daemon.WorkerOptions{
-				Dir: dir, Version: a.Version, Build: a.Build(declared), Stderr: a.Err,
+				Dir: dir, Version: a.Version, Build: a.Build(declared, file.Credentials), Stderr: a.Err,
 			})
 			if errors.Is(err, daemon.ErrReported) {
 				return exitCode(codeOf(cmd.Context(), err)) // serve tells it

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/approval"
 	"signalbox/internal/certification"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/directory"
 	"signalbox/internal/synthesis"
 )
@@ -293,6 +294,11 @@ func (c *Client) Certify(ctx context.Context) ([]certification.Standing, error) 
 // Inbox gives everything that waits for the operator.
 func (c *Client) Inbox(ctx context.Context) (api.Inbox, error) {
 	return get[api.Inbox](ctx, c, "/inbox")
+}
+
+// Credentials lists the credentials of the configuration file, without values.
+func (c *Client) Credentials(ctx context.Context) ([]binding.BoundCredential, error) {
+	return everything[binding.BoundCredential](ctx, c, "/credentials")
 }
 
 // Tokens lists tokens and browser sessions.

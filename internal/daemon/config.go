@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 )
 
 // Config is the configuration file, signalbox.toml. Flags and the environment
@@ -23,9 +27,9 @@ type Config struct {
 	Data string `toml:"data"`
 	// Agents are imported into the directory at each start of a worker.
 	Agents []ConfigAgent `toml:"agents"`
-	// Credentials is reserved: secrets of routes that are reached over the
-	// network will be named here.
-	Credentials map[string]any `toml:"credentials"`
+	// Credentials say where secrets for peers on the network are, and to which
+	// origin each may go.
+	Credentials map[string]binding.Source `toml:"credentials"`
 }
 
 // ConfigAgent is an agent of the configuration file.
@@ -36,6 +40,9 @@ type ConfigAgent struct {
 
 // maxConfig bounds the file, in bytes: some hundred agents fit.
 const maxConfig = 1 << 20
+
+// maxCredentials bounds the credentials: one for each peer that a person knows.
+const maxCredentials = 256
 
 // LoadConfig reads a configuration file. It is strict: a key that is not known
 // is Invalid with its line, and so is a value of another type. What the values
@@ -68,10 +75,74 @@ func LoadConfig(path string) (Config, error) {
 	case err != nil:
 		return Config{}, &coord.Error{Code: coord.Invalid, Message: "the configuration file " + path + " cannot be read: it must be TOML", Err: err}
 	}
-	if len(c.Credentials) > 0 {
-		return Config{}, coord.Errorf(coord.Unsupported, "the configuration file %s has [credentials], which no route of this version uses: remove the table, and give agents their keys with env_from_env", path)
+	if err := checkCredentials(path, doc, c.Credentials); err != nil {
+		return Config{}, err
 	}
 	return c, nil
+}
+
+// checkCredentials gives all faults of [credentials], each with its line.
+func checkCredentials(path string, doc []byte, sources map[string]binding.Source) error {
+	if len(sources) == 0 {
+		return nil
+	}
+	if len(sources) > maxCredentials {
+		return coord.Errorf(coord.Limit, "the configuration file %s has more than %d credentials", path, maxCredentials)
+	}
+	lines := keyLines(doc)
+	var faults []coord.Field
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		table := "/credentials/" + name
+		found := sources[name].Check()
+		if err := binding.CheckName(name); err != nil {
+			found = append(found, coord.Field{Message: err.Error()})
+		}
+		for _, f := range found {
+			line := lines[table+f.Pointer]
+			if line == 0 {
+				line = lines[table] // what is missing has none of its own
+			}
+			faults = append(faults, coord.Field{Pointer: table + f.Pointer, Message: fmt.Sprintf("%s (line %d)", f.Message, line)})
+		}
+	}
+	return coord.InvalidFields("the configuration file "+path+" has credentials that cannot be used", faults)
+}
+
+// keyLines gives the line of each key of a document that was decoded before,
+// and of each table that it is the first of.
+func keyLines(doc []byte) map[string]int {
+	lines := map[string]int{}
+	var p unstable.Parser
+	note := func(above string, n *unstable.Node) string {
+		line := 0
+		for key := n.Key(); key.Next(); {
+			above += "/" + string(key.Node().Data)
+			line = p.Shape(key.Node().Raw).Start.Line
+			if _, known := lines[above]; !known {
+				lines[above] = line
+			}
+		}
+		return above
+	}
+	var inline func(above string, value *unstable.Node)
+	inline = func(above string, value *unstable.Node) {
+		if value.Kind != unstable.InlineTable {
+			return
+		}
+		for child := value.Children(); child.Next(); {
+			inline(note(above, child.Node()), child.Node().Value())
+		}
+	}
+	table := ""
+	for p.Reset(doc); p.NextExpression(); {
+		switch n := p.Expression(); n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = note("", n)
+		case unstable.KeyValue:
+			inline(note(table, n), n.Value())
+		}
+	}
+	return lines
 }
 
 func readConfig(path string) ([]byte, error) {

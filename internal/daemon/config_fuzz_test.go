@@ -26,6 +26,7 @@ func FuzzLoadConfig(f *testing.F) {
 		"listen = \"" + secret,
 		"[agents]\nid = \"" + secret + "\"\n",
 		"[credentials.x]\nenv = \"" + secret + "\"\n",
+		"credentials = { x = { keyring = true, origin = \"https://h\" } }\n[credentials.y]\norigin = \"x\"\n",
 		"listen = \"1\"\nlisten = \"" + secret + "\"\n",
 		"a.b.c.d = 1\n\"a\\u0000b\" = 2\n",
 		"data = '''\n" + secret + "\n",

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/daemon"
 )
 
@@ -56,6 +57,28 @@ API_KEY = "MY_KEY"
 	}
 }
 
+func TestTheConfigurationFileBindsCredentialsToOrigins(t *testing.T) {
+	got, err := config(t, `
+[credentials.scout]
+env = "SCOUT_TOKEN"
+origin = "https://scout.example:8443"
+
+[credentials.local]
+keyring = true
+origin = "http://127.0.0.1:8080"
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := daemon.Config{Credentials: map[string]binding.Source{
+		"scout": {Env: "SCOUT_TOKEN", Origin: "https://scout.example:8443"},
+		"local": {Keyring: true, Origin: "http://127.0.0.1:8080"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestABadConfigurationIsRefusedWithItsLineAndWithoutItsValues(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for name, c := range map[string]struct {
@@ -68,7 +91,14 @@ func TestABadConfigurationIsRefusedWithItsLineAndWithoutItsValues(t *testing.T) 
 		"wrong type":      {"\nlisten = { x = \"" + secret + "\" }\n", coord.Invalid, []string{"line 2"}},
 		"no TOML":         {"listen = " + secret + "\n", coord.Invalid, []string{"line 1"}},
 		"twice":           {"listen = \"1\"\nlisten = \"" + secret + "\"\n", coord.Invalid, nil},
-		"reserved":        {"[credentials.x]\nenv = \"" + secret + "\"\n", coord.Unsupported, []string{"[credentials]"}},
+		"value for name":  {"[credentials.x]\nenv = \"" + secret + "!\"\norigin = \"https://peer.example\"\n", coord.Invalid, []string{"/credentials/x/env", "line 2"}},
+		"two sources":     {"\n[credentials.x]\norigin = \"https://peer.example\"\nenv = \"X\"\nkeyring = true\n", coord.Invalid, []string{"/credentials/x", "line 2"}},
+		"no source":       {"[credentials]\nx.origin = \"https://peer.example\"\n", coord.Invalid, []string{"/credentials/x", "line 2"}},
+		"no origin":       {"\n\n[credentials.x]\nkeyring = true\n", coord.Invalid, []string{"/credentials/x/origin", "line 3"}},
+		"origin in line":  {"\ncredentials = { x = { keyring = true, origin = \"https://" + secret + "@peer.example\" } }\n", coord.Invalid, []string{"/credentials/x/origin", "line 2"}},
+		"value inside":    {"[credentials.x]\nkeyring = true\nvalue = \"" + secret + "\"\n", coord.Invalid, []string{"/credentials/x/value", "line 3"}},
+		"our variable":    {"[credentials.x]\nenv = \"SIGNALBOX_TOKEN\"\norigin = \"https://peer.example\"\n", coord.Invalid, []string{"/credentials/x/env", "line 2"}},
+		"bad name":        {"[credentials.\"X Y\"]\nkeyring = true\norigin = \"https://peer.example\"\n", coord.Invalid, []string{"/credentials/X Y", "line 1"}},
 		"too large":       {"# " + strings.Repeat("x", 1<<20), coord.Limit, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
