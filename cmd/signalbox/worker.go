@@ -19,12 +19,14 @@ import (
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
 	"signalbox/internal/journal"
+	"signalbox/internal/netguard"
 	"signalbox/internal/planning"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
 	"signalbox/internal/provider/acp/catalog"
 	"signalbox/internal/provider/codex"
+	"signalbox/internal/provider/tincan"
 	"signalbox/internal/retention"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/scheduler"
@@ -79,11 +81,12 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
 			Scratch: scratch, Lab: box, Model: loopback,
 		})
+		guard := netguard.New(netguard.Options{Credentials: credentials})
 		adapters := map[coord.Route]provider.Adapter{
-			coord.RouteACP:   route,
-			coord.RouteCodex: codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
+			coord.RouteACP:    route,
+			coord.RouteCodex:  codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
+			coord.RouteTincan: tincan.New(starter, tincan.Options{Scratch: scratch, Logger: g.Logger}),
 		}
-
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets(), Credentials: credentials})
 		if err := dir.Declare(ctx, declared); err != nil {
 			return none, err
@@ -100,6 +103,7 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 		})
 		return daemon.Parts{
 			Loop:   loop,
+			Close:  func() { box.Close(); guard.Close() },
 			Keeper: retention.New(g.Journal, results, store, quota, contents, g.Logger),
 			Stages: api.Stages{
 				Directory:     dir,

@@ -71,6 +71,7 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 	})
 	agents := directory.New(g.Journal, directory.Adapters(adapters), directory.Options{Host: g.Host, Scratch: g.Dir, Logger: g.Logger})
 	return daemon.Parts{
+		Close: func() {},
 		Stages: api.Stages{
 			Directory: agents, Scheduler: loop, Bytes: store,
 			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal, nil),

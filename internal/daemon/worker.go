@@ -37,6 +37,8 @@ type Parts struct {
 	Loop Loop
 	// Keeper removes what was kept long enough; nil where nothing is removed.
 	Keeper Keeper
+	// Close ends what the parts keep open or waiting, when all work is over.
+	Close func()
 }
 
 // Keeper works beside the loop until its context ends.
@@ -180,6 +182,7 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 	if err != nil {
 		return refuse(err)
 	}
+	defer parts.Close()
 	served := api.New(api.Options{
 		Journal: j, Stages: parts.Stages, Logger: w.log, Host: host, Version: w.Version, Stop: w.stop,
 	})
