@@ -20,5 +20,7 @@ func (a *API) addCredentials() {
 	list(a, operation{
 		id: "list-credentials", method: http.MethodGet, path: "/credentials", tag: "credentials", role: coord.RoleOperator,
 		summary: "The credentials of the configuration file: where each may go, and whether it has a value; never the value",
-	}, func(context.Context, *nothing) ([]binding.BoundCredential, int64, error) { return a.Credentials.List(), 0, nil })
+	}, func(context.Context, *nothing) ([]binding.BoundCredential, int64, error) {
+		return a.Credentials.List(), 0, nil
+	})
 }

@@ -114,12 +114,10 @@ func keyLines(doc []byte) map[string]int {
 	lines := map[string]int{}
 	var p unstable.Parser
 	note := func(above string, n *unstable.Node) string {
-		line := 0
 		for key := n.Key(); key.Next(); {
 			above += "/" + string(key.Node().Data)
-			line = p.Shape(key.Node().Raw).Start.Line
 			if _, known := lines[above]; !known {
-				lines[above] = line
+				lines[above] = p.Shape(key.Node().Raw).Start.Line
 			}
 		}
 		return above
@@ -135,11 +133,10 @@ func keyLines(doc []byte) map[string]int {
 	}
 	table := ""
 	for p.Reset(doc); p.NextExpression(); {
-		switch n := p.Expression(); n.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			table = note("", n)
-		case unstable.KeyValue:
+		if n := p.Expression(); n.Kind == unstable.KeyValue {
 			inline(note(table, n), n.Value())
+		} else {
+			table = note("", n)
 		}
 	}
 	return lines
