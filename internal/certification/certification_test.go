@@ -80,6 +80,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(box.Close)
 	h.Certification = New(Options{Journal: j, Box: box, Agents: nobody{}, Runners: runners{h.program("bun"), h.program("go")}, Scratch: dir, Logger: slog.New(slog.DiscardHandler)})
 	return h
 }

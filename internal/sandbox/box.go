@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -15,11 +16,24 @@ import (
 )
 
 // Box confines runs on this machine. Its methods may be used at the same time.
+// A run leaves a process behind that waits for the next one (see starter); who
+// made runs closes the box.
 type Box struct {
 	helper string
 	dir    string
 	hashes hashes
+
+	// runs is held by each run, and by Close for good.
+	runs    sync.RWMutex
+	started sync.Once
+	starter *starter
+	// life ends with Close.
+	life context.Context
+	end  context.CancelCauseFunc
 }
+
+// errClosed is why a run ends, or does not begin.
+var errClosed = coord.Errorf(coord.Unavailable, "Signalbox is being stopped; run it again afterwards.")
 
 // New makes a box. helper is an executable whose main calls StageMain first,
 // normally process.Executable(); dir is an absolute directory for scratch
@@ -32,7 +46,33 @@ func New(helper, dir string) (*Box, error) {
 	if err != nil || !filepath.IsAbs(resolved) {
 		return nil, &coord.Error{Code: coord.Invalid, Message: "The directory for scratch space of confined runs is not an absolute path.", Err: err}
 	}
-	return &Box{helper: helper, dir: resolved}, nil
+	b := &Box{helper: helper, dir: resolved, starter: newStarter(helper, resolved)}
+	b.life, b.end = context.WithCancelCause(context.Background())
+	return b, nil
+}
+
+// Close ends what runs and what waits, and returns when nothing of it is left.
+// Later runs are Unavailable.
+func (b *Box) Close() {
+	if b.life.Err() != nil {
+		return
+	}
+	b.end(errClosed)
+	b.runs.Lock()
+	defer b.runs.Unlock()
+	b.started.Do(func() { close(b.starter.done) })
+	b.starter.stop()
+}
+
+// Announce says that a run in a tier is likely to come soon, so that it needs
+// not wait for what can be made ready. It returns at once.
+func (b *Box) Announce(tier coord.Tier) {
+	b.runs.RLock()
+	defer b.runs.RUnlock()
+	if b.life.Err() == nil && slices.Contains(tiers, tier) {
+		b.started.Do(func() { go b.starter.run() })
+		b.starter.want(tier)
+	}
 }
 
 // Support is what a machine can do.
@@ -144,6 +184,15 @@ func (h *hashes) of(path string) (id fileID, sum string, err error) {
 	}
 	h.known[id] = sum
 	return id, sum, nil
+}
+
+// identifyPath is the identity of an executable, its links followed.
+func identifyPath(path string) (fileID, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return fileID{}, err
+	}
+	return identify(&st), nil
 }
 
 func identifyFile(f *os.File) (fileID, error) {

@@ -26,8 +26,8 @@ const groupName = "signalbox-"
 // maxProcesses is far above the threads of any runner's process.
 const maxProcesses = 512
 
-// newGroup makes a group with limits, as far as the hierarchy has controllers.
-func newGroup(dir runDir, l Limits) *group {
+// newGroup makes a group for a run.
+func newGroup(dir runDir) *group {
 	parent := groupParent()
 	if parent == "" {
 		return nil
@@ -41,12 +41,19 @@ func newGroup(dir runDir, l Limits) *group {
 		_ = os.Remove(g.path)
 		return nil
 	}
+	return g
+}
+
+// limit sets limits, as far as the hierarchy has controllers.
+func (g *group) limit(l Limits) {
+	if g == nil {
+		return
+	}
 	for name, value := range map[string]int64{"memory.max": l.Data, "memory.swap.max": 0, "pids.max": maxProcesses} {
 		// Absent where the controller is not delegated. The rlimits hold in any
 		// case.
 		_ = os.WriteFile(filepath.Join(g.path, name), []byte(strconv.FormatInt(value, 10)), 0)
 	}
-	return g
 }
 
 // groupParent is this process's own group in the mounted hierarchy.

@@ -9,7 +9,7 @@ import (
 const (
 	orderFD  = 3
 	statusFD = 4
-	reportFD = 5 // only when there is a report
+	reportFD = 5
 )
 
 // pipes are the pipes to a stage, all close-on-exec.
@@ -20,7 +20,7 @@ type pipes struct {
 	opened []*os.File
 }
 
-func newPipes(report bool) (*pipes, error) {
+func newPipes() (*pipes, error) {
 	p := &pipes{}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -39,12 +39,9 @@ func newPipes(report bool) (*pipes, error) {
 	outR, outW := pair()
 	orderR, orderW := pair()
 	statusR, statusW := pair()
-	p.output, p.order, p.status = outR, orderW, statusR
-	p.theirs = []*os.File{null, outW, outW, orderR, statusW}
-	if report {
-		r, w := pair()
-		p.report, p.theirs = r, append(p.theirs, w)
-	}
+	reportR, reportW := pair()
+	p.output, p.order, p.status, p.report = outR, orderW, statusR, reportR
+	p.theirs = []*os.File{null, outW, outW, orderR, statusW, reportW}
 	if err != nil {
 		p.close()
 		return nil, scratchError(err)
@@ -61,9 +58,7 @@ func (p *pipes) closeTheirs() {
 // endBy ends reads that still wait at a time.
 func (p *pipes) endBy(t time.Time) {
 	for _, f := range []*os.File{p.order, p.status, p.output, p.report} {
-		if f != nil {
-			_ = f.SetDeadline(t)
-		}
+		_ = f.SetDeadline(t)
 	}
 }
 

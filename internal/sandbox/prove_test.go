@@ -88,6 +88,7 @@ const proverEnv = "SANDBOX_TEST_PROVER"
 func prover(tier string) int {
 	box, err := sandbox.New(os.Getenv(proverEnv+"_HELPER"), os.Getenv(proverEnv+"_DIR"))
 	if err == nil {
+		defer box.Close()
 		var results []coord.ProbeResult
 		ctx, cancel := timeout()
 		defer cancel()

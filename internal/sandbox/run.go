@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -41,14 +40,16 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 	if s.SHA256 != "" && s.SHA256 != sum {
 		return Outcome{}, coord.Errorf(coord.Stale, "The program of a confined run is not the one that was approved: its content is another.")
 	}
-	masks, err := scan(s.Workspace)
-	if err != nil {
-		return Outcome{}, err
+	b.runs.RLock()
+	defer b.runs.RUnlock()
+	if b.life.Err() != nil {
+		return Outcome{}, context.Cause(b.life)
 	}
-	out, err := b.once(ctx, s, id, masks, false)
+	b.started.Do(func() { go b.starter.run() })
+	out, err := b.once(ctx, s, id, false)
 	if r, ok := errors.AsType[*refusal](err); ok {
 		if r.stage == stageOverlay {
-			out, err = b.once(ctx, s, id, masks, true)
+			out, err = b.once(ctx, s, id, true)
 		}
 		if r, ok := errors.AsType[*refusal](err); ok {
 			return Outcome{}, r.public()
@@ -57,24 +58,39 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out.SHA256, out.Hidden, out.Wall = sum, len(masks), time.Since(began)
+	out.SHA256, out.Wall = sum, time.Since(began)
 	return out, nil
 }
 
-// once makes one try in a directory of its own. copied asks for a private copy
-// of the workspace even where changes could be laid over it.
-func (b *Box) once(ctx context.Context, s Spec, id fileID, masks []mask, copied bool) (out Outcome, err error) {
-	dir, err := newRunDir(b.dir)
+// once makes one try with a stage of its own. copied asks for a private copy of
+// the workspace even where changes could be laid over it.
+func (b *Box) once(ctx context.Context, s Spec, id fileID, copied bool) (out Outcome, err error) {
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
+	// A stage that has to be started does so while the workspace is scanned.
+	w, err := b.starter.stage(s.Tier)
 	if err != nil {
 		return Outcome{}, err
 	}
-	defer func() { err = errors.Join(err, dir.remove()) }()
-	o, err := arrange(s, dir, id, masks, copied)
+	defer func() {
+		w.served = err == nil
+		err = errors.Join(err, w.end())
+		b.starter.retire(w)
+	}()
+	masks, err := scan(s.Workspace)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r := &run{spec: s, dir: dir}
-	return r.supervise(ctx, b.helper, o)
+	o, err := arrange(s, w.dir, id, masks, copied)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := &run{spec: s, stage: w}
+	defer context.AfterFunc(b.life, func() { r.kill(Cancelled) })()
+	out, err = r.supervise(ctx, o)
+	out.Hidden = len(masks)
+	return out, err
 }
 
 // order is what a stage is told, over a pipe: neither arguments nor environment
@@ -136,12 +152,10 @@ type reply struct {
 
 // run supervises one process tree.
 type run struct {
-	spec Spec
-	dir  runDir
+	spec  Spec
+	stage *waiting
 
 	mu     sync.Mutex
-	proc   *os.Process
-	group  *group
 	ending Ending
 	killed time.Time
 }
@@ -154,33 +168,16 @@ func (r *run) kill(why Ending) {
 		return
 	}
 	r.ending, r.killed = why, time.Now()
-	r.group.kill()
+	r.stage.group.kill()
 	// A process handle of Go never hits another process. The first process is
 	// the last to be alive: of a PID namespace, or of one that cannot fork.
-	_ = r.proc.Kill()
+	_ = r.stage.proc.Kill()
 }
 
-// supervise starts a stage and stays with it to the end.
-func (r *run) supervise(ctx context.Context, helper string, o order) (Outcome, error) {
-	// The kernel ends the stage when the thread that started it ends, so this
-	// goroutine keeps its thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if ctx.Err() != nil {
-		return Outcome{}, context.Cause(ctx)
-	}
-	p, err := newPipes(o.Report)
-	if err != nil {
-		return Outcome{}, err
-	}
-	defer p.close()
-	r.group = newGroup(r.dir, r.spec.Limits)
-	defer r.group.close()
-	if err := r.start(helper, p); err != nil {
-		return Outcome{}, err
-	}
-	p.closeTheirs()
-
+// supervise gives a stage its order and stays with it to the end.
+func (r *run) supervise(ctx context.Context, o order) (Outcome, error) {
+	w, p := r.stage, r.stage.pipes
+	w.group.limit(r.spec.Limits)
 	var readers sync.WaitGroup
 	var output, report []byte
 	var replies []reply
@@ -193,7 +190,7 @@ func (r *run) supervise(ctx context.Context, helper string, o order) (Outcome, e
 		}
 		_, _ = io.Copy(io.Discard, p.output)
 	})
-	if p.report != nil {
+	if o.Report {
 		readers.Go(func() {
 			report, _ = readAtMost(p.report, coord.MaxTestReport)
 			_, _ = io.Copy(io.Discard, p.report)
@@ -207,17 +204,17 @@ func (r *run) supervise(ctx context.Context, helper string, o order) (Outcome, e
 			r.kill(Cancelled)
 		}
 	})
-	state, err := r.proc.Wait()
+	<-w.ended
 	timer.Stop()
 	stop()
 	ended := time.Now()
-	gone := err == nil && errors.Is(unix.Kill(-r.proc.Pid, 0), unix.ESRCH) && r.group.empty()
+	gone := w.err == nil && errors.Is(unix.Kill(-w.proc.Pid, 0), unix.ESRCH) && w.group.empty()
 	// All writers are gone, so the pipes end; should one have escaped, it must
 	// not hold us, and Gone tells.
 	p.endBy(ended.Add(time.Second))
 	readers.Wait()
-	if err != nil {
-		return Outcome{}, &coord.Error{Code: coord.Unavailable, Message: "A confined run could not be awaited.", Err: err}
+	if w.err != nil {
+		return Outcome{}, &coord.Error{Code: coord.Unavailable, Message: "A confined run could not be awaited.", Err: w.err}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,31 +222,7 @@ func (r *run) supervise(ctx context.Context, helper string, o order) (Outcome, e
 	if r.ending != "" {
 		out.Kill = ended.Sub(r.killed)
 	}
-	return out, conclude(&out, replies, state, r.spec.Limits)
-}
-
-// stageEnv lets the runtime of a stage start fewer threads, which exec has to
-// end; the program sees none of it.
-var stageEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
-
-func (r *run) start(helper string, p *pipes) error {
-	attr := &os.ProcAttr{Dir: "/", Env: stageEnv, Files: p.theirs, Sys: stageAttr(r.spec.Tier, r.group)}
-	argv := []string{"signalbox", stageArg}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var err error
-	r.proc, err = os.StartProcess(helper, argv, attr)
-	if err != nil && r.group != nil {
-		// A container may refuse to start into a control group.
-		r.group.close()
-		r.group = nil
-		attr.Sys = stageAttr(r.spec.Tier, nil)
-		r.proc, err = os.StartProcess(helper, argv, attr)
-	}
-	if err != nil {
-		return &refusal{stage: stageClone, err: err}
-	}
-	return nil
+	return out, conclude(&out, replies, w.state, r.spec.Limits)
 }
 
 // conclude completes an outcome from what the stage and the kernel told.

@@ -45,11 +45,20 @@ func statTimes(st *syscall.Stat_t) (mtime, ctime int64) {
 // group stands for the control groups that this system does not have.
 type group struct{}
 
-func newGroup(runDir, Limits) *group { return nil }
-func (*group) kill()                 {}
-func (*group) empty() bool           { return true }
-func (*group) close()                {}
-func sweepGroup(string)              {}
+func newGroup(runDir) *group { return nil }
+func (*group) limit(Limits)  {}
+func (*group) kill()         {}
+func (*group) empty() bool   { return true }
+func (*group) close()        {}
+func sweepGroup(string)      {}
+
+// mounts stand for the mounts of a namespace, which this system does not have:
+// a stage sees what this process sees.
+type mounts struct{}
+
+func watchMounts() *mounts    { return nil }
+func (*mounts) changed() bool { return false }
+func (*mounts) close() error  { return nil }
 
 // abstractName would be the address of a socket without a path, which this
 // system does not have.

@@ -74,5 +74,6 @@ func newBox(t testing.TB) *sandbox.Box {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(box.Close)
 	return box
 }

@@ -52,6 +52,19 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
+// empty removes what was written. What else a run has is a mount.
+func (d runDir) empty() error {
+	for _, part := range []string{d.scratch(), d.layer(), d.tree()} {
+		if names, err := os.ReadDir(part); len(names) == 0 && (err == nil || errors.Is(err, os.ErrNotExist)) {
+			continue
+		}
+		if err := removeAll(part); err != nil {
+			return scratchError(err)
+		}
+	}
+	return nil
+}
+
 // remove removes everything. The program may have made directories that it
 // cannot itself write to.
 func (d runDir) remove() error {

@@ -21,6 +21,7 @@ const wrapper = "/usr/bin/sandbox-exec"
 // stage is the process between the supervisor and the program.
 func stage() {
 	unix.CloseOnExec(statusFD)
+	unix.CloseOnExec(reportFD)
 	o, err := readOrder()
 	if err != nil {
 		fail(stageOrder, err)
@@ -48,15 +49,20 @@ func readOrder() (order, error) {
 	if err != nil {
 		return order{}, err
 	}
+	if len(text) == 0 {
+		os.Exit(0) // nobody has anything to be done any more
+	}
 	var o order
 	if err := json.Unmarshal(text, &o); err != nil {
 		return order{}, err
 	}
-	if err := f.Close(); err != nil || !o.Report {
+	if err := f.Close(); err != nil {
 		return o, err
 	}
-	if err := unix.Dup2(reportFD, orderFD); err != nil {
-		return order{}, err
+	if o.Report {
+		if err := unix.Dup2(reportFD, orderFD); err != nil {
+			return order{}, err
+		}
 	}
 	return o, unix.Close(reportFD)
 }

@@ -23,16 +23,16 @@ import (
 // thread, because credentials and restrictions belong to a thread until exec.
 func stage() {
 	runtime.LockOSThread()
+	// Nobody of the same user looks into this process, also while it waits.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		fail(stagePrivs, err)
+	}
 	o, err := readOrder()
 	if err != nil {
 		fail(stageOrder, err)
 	}
 	layers := []string{"rlimits", "no_new_privs"}
 	if o.Tier == coord.TierNamespaces {
-		// Nobody of the same user looks into this process.
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			fail(stagePrivs, err)
-		}
 		if step, err := buildRoot(o); err != nil {
 			fail(step, err)
 		}
@@ -67,7 +67,7 @@ func stage() {
 // readOrder reads without the runtime's poller, whose descriptors would be in
 // the way, and puts the report where the program expects it.
 func readOrder() (order, error) {
-	for _, fd := range []int{orderFD, statusFD} {
+	for _, fd := range []int{orderFD, statusFD, reportFD} {
 		unix.CloseOnExec(fd)
 	}
 	var text []byte
@@ -85,6 +85,9 @@ func readOrder() (order, error) {
 		}
 		text = append(text, buf[:n]...)
 	}
+	if len(text) == 0 {
+		os.Exit(0) // nobody has anything to be done any more
+	}
 	var o order
 	if err := json.Unmarshal(text, &o); err != nil {
 		return order{}, err
@@ -93,9 +96,10 @@ func readOrder() (order, error) {
 		if err := unix.Dup3(reportFD, orderFD, 0); err != nil {
 			return order{}, err
 		}
-		return o, unix.Close(reportFD)
+	} else if err := unix.Close(orderFD); err != nil {
+		return order{}, err
 	}
-	return o, unix.Close(orderFD)
+	return o, unix.Close(reportFD)
 }
 
 // tell writes one line to the supervisor.

@@ -56,6 +56,7 @@ func newTester(t testing.TB) *testrun.Tester {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(box.Close)
 	return testrun.New(box, map[string]string{testrun.Bun: peers.Bun(t)}, exec.LookPath)
 }
 

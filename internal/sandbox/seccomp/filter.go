@@ -52,6 +52,7 @@ const (
 	opEqual = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
 	opAtMin = 0x35 // BPF_JMP | BPF_JGE | BPF_K
 	opBits  = 0x45 // BPF_JMP | BPF_JSET | BPF_K
+	opJump  = 0x05 // BPF_JMP | BPF_JA
 	opAnd   = 0x54 // BPF_ALU | BPF_AND | BPF_K
 	opRet   = 0x06 // BPF_RET | BPF_K
 
@@ -123,22 +124,65 @@ func (p *program) ret(what uint32) { p.add(opRet, what, 0, 0) }
 func low(arg int) uint32  { return atArgs + 8*uint32(arg) }
 func high(arg int) uint32 { return low(arg) + 4 }
 
-// when writes body for one call. The body ends in a return on every path, and
-// is short enough for a jump of 8 bits.
-func (p *program) when(number int, body func(*program)) {
-	if number < 0 {
-		return
-	}
-	var b program
-	body(&b)
-	p.add(opEqual, uint32(number), 0, uint8(len(b)))
-	*p = append(*p, b...)
+// table says what becomes of each call. Each of its programs ends in a return
+// on every path.
+type table struct {
+	arch  Arch
+	calls map[int]program
 }
 
-func (p *program) always(arch Arch, calls []call, what uint32) {
-	for _, c := range calls {
-		p.when(c.number(arch), func(b *program) { b.ret(what) })
+// when writes what becomes of one call.
+func (t table) when(c call, body func(*program)) {
+	if number := c.number(t.arch); number >= 0 {
+		var p program
+		body(&p)
+		t.calls[number] = p
 	}
+}
+
+func (t table) always(calls []call, what uint32) {
+	for _, c := range calls {
+		t.when(c, func(b *program) { b.ret(what) })
+	}
+}
+
+// section is a range of numbers of which the same becomes, up to the first of
+// the next.
+type section struct {
+	first uint32
+	body  program
+}
+
+func (t table) sections() []section {
+	var all []section
+	for number := range unlisted {
+		body := t.calls[number]
+		if body == nil {
+			body.ret(ePerm)
+		}
+		if len(all) == 0 || !slices.Equal(all[len(all)-1].body, body) {
+			all = append(all, section{uint32(number), body})
+		}
+	}
+	return append(all, section{unlisted, program{{opRet, 0, 0, eNoCall}}})
+}
+
+// choose finds the section by halves. The kernel runs a filter once for every
+// number when it takes it, which for a list costs more than all the rest.
+func choose(all []section) program {
+	if len(all) == 1 {
+		return all[0].body
+	}
+	middle := len(all) / 2
+	below, above := choose(all[:middle]), choose(all[middle:])
+	var p program
+	if len(below) <= 255 { // a jump of 8 bits
+		p.add(opAtMin, all[middle].first, uint8(len(below)), 0)
+	} else {
+		p.add(opAtMin, all[middle].first, 0, 1)
+		p.add(opJump, uint32(len(below)), 0, 0)
+	}
+	return slices.Concat(p, below, above)
 }
 
 // oneOf allows when the low half of an argument is listed. The kernel reads
@@ -176,42 +220,40 @@ func Filter(arch Arch, params Params) []Instruction {
 		p.add(opAtMin, 0x40000000, 0, 1)
 		p.ret(retKill)
 	}
-	p.always(arch, plain, retAllow)
+	t := table{arch, map[int]program{}}
+	t.always(plain, retAllow)
 	if params.OwnMounts {
-		p.always(arch, metadata, retAllow)
+		t.always(metadata, retAllow)
 	}
-	p.always(arch, absent, eNoCall)
+	t.always(absent, eNoCall)
 	if params.SignalsScoped {
-		p.always(arch, []call{tkill}, retAllow)
+		t.always([]call{tkill}, retAllow)
 	}
-	p.rules(arch, params)
-	p.add(opAtMin, unlisted, 0, 1)
-	p.ret(eNoCall)
-	p.ret(ePerm)
-	return slices.Clip(p)
+	t.rules(params)
+	return append(p, choose(t.sections())...)
 }
 
 // rules are the calls that depend on their arguments.
-func (p *program) rules(arch Arch, params Params) {
-	p.when(clone.number(arch), func(b *program) {
+func (t table) rules(params Params) {
+	t.when(clone, func(b *program) {
 		b.load(low(0))
 		b.add(opBits, cloneAnyNew|cloneNewTime|clonePtrace, 2, 0)
 		b.add(opBits, cloneThread, 0, 1)
 		b.ret(retAllow)
 		b.ret(ePerm)
 	})
-	p.when(execve.number(arch), func(b *program) {
+	t.when(execve, func(b *program) {
 		for arg, address := range params.Exec {
 			b.exactly(arg, address)
 		}
 		b.ret(retAllow)
 	})
 	for _, c := range []call{kill, tgkill} {
-		p.when(c.number(arch), func(b *program) { b.oneOf(0, ePerm, params.PID) })
+		t.when(c, func(b *program) { b.oneOf(0, ePerm, params.PID) })
 	}
 	// A pair of datagram sockets could be connected again, to an address of
 	// another process.
-	p.when(socketpair.number(arch), func(b *program) {
+	t.when(socketpair, func(b *program) {
 		b.load(low(0))
 		b.add(opEqual, afUnix, 1, 0)
 		b.ret(ePerm)
@@ -222,15 +264,15 @@ func (p *program) rules(arch Arch, params Params) {
 		b.ret(ePerm)
 	})
 	// Without an address it is send, which asyncio and Bun need for their pairs.
-	p.when(sendto.number(arch), func(b *program) {
+	t.when(sendto, func(b *program) {
 		b.exactly(4, 0)
 		b.ret(retAllow)
 	})
-	p.when(prctl.number(arch), func(b *program) { b.oneOf(0, ePerm, prctls...) })
-	p.when(ioctl.number(arch), func(b *program) { b.oneOf(1, eNoTTY, ioctls...) })
-	p.when(fcntl.number(arch), func(b *program) { b.oneOf(1, eInval, fcntls...) })
+	t.when(prctl, func(b *program) { b.oneOf(0, ePerm, prctls...) })
+	t.when(ioctl, func(b *program) { b.oneOf(1, eNoTTY, ioctls...) })
+	t.when(fcntl, func(b *program) { b.oneOf(1, eInval, fcntls...) })
 	// Shared anonymous memory is outside of RLIMIT_DATA, as memfds are.
-	p.when(mmap.number(arch), func(b *program) {
+	t.when(mmap, func(b *program) {
 		b.load(low(3))
 		b.add(opBits, mapAnonymous, 0, 2)
 		b.add(opBits, mapShared, 0, 1)
@@ -238,7 +280,7 @@ func (p *program) rules(arch Arch, params Params) {
 		b.ret(retAllow)
 	})
 	// Only questions, and only about itself.
-	p.when(prlimit64.number(arch), func(b *program) {
+	t.when(prlimit64, func(b *program) {
 		b.exactly(2, 0)
 		b.oneOf(0, ePerm, 0, params.PID)
 	})

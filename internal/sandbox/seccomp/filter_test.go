@@ -59,6 +59,8 @@ func interpret(filter []Instruction, d data) uint32 {
 			jump(acc >= in.K)
 		case opBits:
 			jump(acc&in.K != 0)
+		case opJump:
+			pc += int(in.K)
 		case opRet:
 			return in.K
 		default:

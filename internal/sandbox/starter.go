@@ -1,0 +1,137 @@
+package sandbox
+
+import (
+	"runtime"
+	"time"
+
+	"signalbox/internal/coord"
+)
+
+// spareLife is how long a stage waits for a run that may come: as long as a
+// person reads and edits between two runs of the same tests.
+const spareLife = 10 * time.Minute
+
+// spareLook is how often spares are looked at: one that the mounts have changed
+// under keeps a file system busy that was unmounted.
+const spareLook = 10 * time.Second
+
+// starter starts the stages of a box, all from one thread, because the kernel
+// ends a stage with the thread that started it. It keeps at most one spare of
+// each tier, a stage that waits so that the next run does not: it is made after
+// a run, or when one is announced, and ends when none took it within spareLife.
+type starter struct {
+	helper, dir string
+	takes       chan take
+	wants       chan coord.Tier
+	spent       chan *waiting
+	quit, done  chan struct{}
+}
+
+// take asks for a stage of a tier. Its channel has room for the answer.
+type take struct {
+	tier  coord.Tier
+	reply chan<- taken
+}
+
+type taken struct {
+	stage *waiting
+	err   error
+}
+
+func newStarter(helper, dir string) *starter {
+	return &starter{helper: helper, dir: dir, takes: make(chan take), wants: make(chan coord.Tier, len(tiers)), spent: make(chan *waiting, 8), quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+// stop ends a starter that runs, and waits for it. No stage may be in use.
+func (s *starter) stop() {
+	close(s.quit)
+	<-s.done
+}
+
+// stage gives a stage of a tier, the spare if there is one. The caller closes it.
+func (s *starter) stage(tier coord.Tier) (*waiting, error) {
+	reply := make(chan taken, 1)
+	s.takes <- take{tier, reply}
+	t := <-reply
+	return t.stage, t.err
+}
+
+// retire takes back a stage whose run is over, and makes a spare in its place.
+func (s *starter) retire(w *waiting) { s.spent <- w }
+
+// want asks for a spare; where much is asked for, there is one soon anyhow.
+func (s *starter) want(tier coord.Tier) {
+	select {
+	case s.wants <- tier:
+	default:
+	}
+}
+
+// run serves until quit is closed, and ends its spares.
+func (s *starter) run() {
+	defer close(s.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	spares := map[coord.Tier]*waiting{}
+	drop := func(tier coord.Tier) {
+		if w := spares[tier]; w != nil {
+			w.close()
+			delete(spares, tier)
+		}
+	}
+	provide := func(tier coord.Tier) {
+		if w := spares[tier]; w != nil && w.fits(s.helper) {
+			return
+		}
+		drop(tier)
+		// That it cannot be started is told to the run that needs it.
+		if w, err := begin(tier, s.helper, s.dir); err == nil {
+			spares[tier] = w
+		}
+	}
+	defer func() {
+		for tier := range spares {
+			drop(tier)
+		}
+		for len(s.spent) > 0 {
+			(<-s.spent).close()
+		}
+	}()
+	ticker := time.NewTicker(spareLook)
+	defer ticker.Stop()
+	for {
+		look := ticker.C
+		if len(spares) == 0 {
+			look = nil
+		}
+		select {
+		case t := <-s.takes:
+			w := spares[t.tier]
+			delete(spares, t.tier)
+			if w != nil && w.fits(s.helper) {
+				t.reply <- taken{stage: w}
+				continue
+			}
+			fresh, err := begin(t.tier, s.helper, s.dir)
+			t.reply <- taken{fresh, err}
+			if w != nil {
+				w.close()
+			}
+		case tier := <-s.wants:
+			provide(tier)
+		case w := <-s.spent:
+			if w.served {
+				provide(w.tier)
+			}
+			w.close()
+		case <-look:
+			for tier, w := range spares {
+				if !w.fits(s.helper) {
+					drop(tier)
+				}
+			}
+		case <-s.quit:
+			return
+		}
+	}
+}
