@@ -65,7 +65,7 @@ var siblings = map[string][]string{
 	"provider/acp":    {"provider", "process", "provider/stdio"},
 	"provider/codex":  {"provider", "process", "provider/stdio"},
 	"provider/stdio":  {"provider", "process"},
-	"provider/tincan": {"provider", "process", "provider/stdio"}, "provider/a2a": {"provider", "netguard"},
+	"provider/tincan": {"provider", "process", "provider/stdio"}, "provider/a2a": {"provider", "netguard", "provider/stdio"},
 	// The gate restricts what a program may write before it becomes the program.
 	"process": {"sandbox/landlock"},
 	// A confined test runs as a process in the sandbox, on the workspace.

@@ -95,6 +95,9 @@ type Work struct {
 	Dir string
 	// Prompt is the whole text, dependencies included.
 	Prompt string
+	// Answered are the provider's ids of the requests whose answer an earlier
+	// process brought to it, or may have. It is set for Reattach.
+	Answered []string
 	// Tools are offered to the agent, which calls them with EventCall. An
 	// adapter that cannot offer them gives Unsent{Cause: CauseConfig}: work is
 	// never sent with fewer tools than were approved.
@@ -135,6 +138,7 @@ const (
 	CauseStale         = "stale"
 	CauseConfig        = "configuration"
 	CauseGone          = "agent_gone"
+	CauseMissing       = "task_missing"
 	CauseFrame         = "frame_too_large"
 	CauseNoise         = "noise_limit"
 	CauseWriteTimeout  = "write_timeout"
@@ -230,6 +234,10 @@ type End struct {
 	// Reason is one sentence, without secrets; peer text in it is quoted and
 	// bounded by coord.MaxReason.
 	Reason string `json:"reason,omitempty"`
+	// Answer is the whole answer of a completed attempt, where that is not what
+	// the events of text add up to: the provider replaced a part of it, or an
+	// earlier process took some of the events. nil elsewhere.
+	Answer *string `json:"answer,omitempty"`
 }
 
 // Lost tells that the provider can no longer be followed here.
