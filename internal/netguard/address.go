@@ -102,19 +102,17 @@ func classify(addr netip.Addr) (k kind, name string) {
 	if addr.Zone() != "" {
 		return never, "bound to an interface"
 	}
+	if isatap(addr) {
+		return never, "an ISATAP tunnel"
+	}
 	for _, s := range specials {
 		// Prefixes of IPv4 do not contain the mapped forms.
 		if s.prefix.Contains(addr) {
 			return s.kind, s.name
 		}
 	}
-	if addr.Is6() {
-		if isatap(addr) {
-			return never, "an ISATAP tunnel"
-		}
-		if !allocated.Contains(addr) {
-			return never, "not allocated"
-		}
+	if addr.Is6() && !allocated.Contains(addr) {
+		return never, "not allocated"
 	}
 	return public, "public"
 }
@@ -123,7 +121,7 @@ func classify(addr netip.Addr) (k kind, name string) {
 // tunnel would send to (RFC 5214, 6.1).
 func isatap(addr netip.Addr) bool {
 	b := addr.As16()
-	return b[8]&^0x03 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+	return addr.Is6() && b[8]&^0x03 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
 // allowed says why an address may not be connected to, or "".

@@ -39,7 +39,8 @@ type conn struct {
 	sealed bool
 }
 
-var errSealed = coord.Errorf(coord.Internal, "this connection takes no request any more")
+// errSealed is told when the transport tries a request a second time.
+var errSealed = coord.Errorf(coord.Unavailable, "the peer closed the connection before it answered, and no request is sent twice")
 
 // Write counts before it writes: what may have left has been counted.
 func (c *conn) Write(b []byte) (int, error) {

@@ -155,6 +155,7 @@ func (g *Guard) Do(ctx context.Context, a Access, req *http.Request) (*http.Resp
 		}
 		return nil, told
 	}
+	res.Request = req // the one that was sent holds the credential
 	return accept(ctx, a, res)
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -118,7 +119,7 @@ func (a authority) issue(t *testing.T, name string, until time.Time) tls.Certifi
 func serve(t *testing.T, h http.Handler, certs ...tls.Certificate) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // refused handshakes are what is tested
 	if len(certs) > 0 {
 		s.TLS = &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12}
 		s.StartTLS()

@@ -214,7 +214,9 @@ func checkPath(path string) error {
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, segment := range segments {
-		if segment == "." || segment == ".." || segment == "" && i < len(segments)-1 {
+		// Some servers drop what follows a semicolon before they look for dots.
+		name, _, _ := strings.Cut(segment, ";")
+		if name == "." || name == ".." || segment == "" && i < len(segments)-1 {
 			return wrong("its path has an empty, a . or a .. segment")
 		}
 	}
