@@ -7,8 +7,8 @@
 //   - Durable before visible. Update returns after COMMIT has reached the disk
 //     (synchronous=FULL), and no reader, cursor or Changed channel sees
 //     anything earlier.
-//   - All or nothing. One Update is one savepoint; its error or panic undoes
-//     it and nothing else.
+//   - All or nothing. The error or panic of one Update undoes it and nothing
+//     else.
 //   - One writer. Opening takes owner.lock and a new generation; a transaction
 //     of an older generation is refused by the database.
 //   - Nothing unredacted is stored: every string of every document passes

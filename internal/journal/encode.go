@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -13,11 +12,8 @@ func encode(tx *Tx, v any) (string, error) {
 	if err != nil {
 		return "", tx.failed(fmt.Errorf("journal: a document cannot be encoded: %w", err))
 	}
-	out, err := redactJSON(raw, tx.j.redact)
-	if err != nil {
-		return "", tx.failed(err)
-	}
-	return string(out), nil
+	doc, err := redactJSON(string(raw), tx.j.redact)
+	return doc, tx.failed(err)
 }
 
 // redactJSON applies redact to the value of every string of a JSON text, and
@@ -25,51 +21,51 @@ func encode(tx *Tx, v any) (string, error) {
 // string means that a replacement can never break the JSON, and that a secret
 // hidden behind escapes (a key with line breaks, say) is seen as it is. The
 // text is copied only once something was replaced.
-func redactJSON(raw []byte, redact func(string) string) ([]byte, error) {
+func redactJSON(doc string, redact func(string) string) (string, error) {
 	var out []byte
 	copied := 0
-	for i := 0; i < len(raw); {
-		if raw[i] != '"' {
+	for i := 0; i < len(doc); {
+		if doc[i] != '"' {
 			i++
 			continue
 		}
-		end := stringEnd(raw, i)
+		end, escaped := stringEnd(doc, i)
 		if end < 0 {
-			return nil, fmt.Errorf("journal: a document cannot be redacted: a string of it does not end")
+			return "", fmt.Errorf("journal: a document cannot be redacted: a string of it does not end")
 		}
-		lit := raw[i:end]
-		value := string(lit[1 : len(lit)-1])
-		if bytes.IndexByte(lit, '\\') >= 0 {
-			if err := json.Unmarshal(lit, &value); err != nil {
-				return nil, fmt.Errorf("journal: a document cannot be redacted: %w", err)
+		value := doc[i+1 : end-1]
+		if escaped {
+			if err := json.Unmarshal([]byte(doc[i:end]), &value); err != nil {
+				return "", fmt.Errorf("journal: a document cannot be redacted: %w", err)
 			}
 		}
 		if clean := redact(value); clean != value {
 			quoted, err := json.Marshal(clean)
 			if err != nil {
-				return nil, fmt.Errorf("journal: a document cannot be redacted: %w", err)
+				return "", fmt.Errorf("journal: a document cannot be redacted: %w", err)
 			}
-			out = append(append(out, raw[copied:i]...), quoted...)
+			out = append(append(out, doc[copied:i]...), quoted...)
 			copied = end
 		}
 		i = end
 	}
 	if copied == 0 {
-		return raw, nil
+		return doc, nil
 	}
-	return append(out, raw[copied:]...), nil
+	return string(append(out, doc[copied:]...)), nil
 }
 
-// stringEnd is the index after the string literal that starts at i, -1 when
-// it does not end.
-func stringEnd(raw []byte, i int) int {
-	for i++; i < len(raw); i++ {
-		switch raw[i] {
+// stringEnd is the index after the string literal that starts at i, -1 when it
+// does not end, and whether the literal holds an escape.
+func stringEnd(doc string, i int) (end int, escaped bool) {
+	for i++; i < len(doc); i++ {
+		switch doc[i] {
 		case '\\':
+			escaped = true
 			i++
 		case '"':
-			return i + 1
+			return i + 1, escaped
 		}
 	}
-	return -1
+	return -1, escaped
 }

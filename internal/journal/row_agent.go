@@ -103,6 +103,21 @@ func (tx *Tx) put(query string, args ...any) error {
 	return err
 }
 
+// putMoved runs stay, which leaves the columns of indexes alone, and only when
+// it finds them changed, move, with the same arguments. SQLite writes every
+// index of a column that it is told to set, whether the value is new or not, and
+// most changes of a row move it nowhere.
+func (tx *Tx) putMoved(stay, move string, args ...any) error {
+	res, err := tx.exec(stay, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return tx.put(move, args...)
+}
+
 // next gives the one number of a query.
 func (tx *Tx) next(query string) (int64, error) { return scalar[int64](&tx.View, query) }
 

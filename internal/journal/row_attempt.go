@@ -223,7 +223,9 @@ func (tx *Tx) putAttempt(a coord.Attempt, by *coord.Actor) error {
 		return err
 	}
 	open := a.Live() || a.State == coord.AttemptUnknown && a.Resolution == nil
-	if err := tx.put(`UPDATE attempts SET state = $2, open = $3, doc = $4 WHERE id = $1`, a.ID, a.State, flag(open), doc); err != nil {
+	if err := tx.putMoved(
+		`UPDATE attempts SET state = $2, doc = $4 WHERE id = $1 AND open = $3`,
+		`UPDATE attempts SET state = $2, open = $3, doc = $4 WHERE id = $1`, a.ID, a.State, flag(open), doc); err != nil {
 		return err
 	}
 	return tx.Tell(coord.Event{Kind: coord.AttemptChanged, Job: a.Job, Task: a.Task, Attempt: a.ID, Agent: a.Agent, By: by}, struct {

@@ -123,7 +123,9 @@ func (tx *Tx) PutJob(j coord.Job, by *coord.Actor) error {
 	if j.Ended != nil {
 		ended = j.Ended.Wall.UnixMilli()
 	}
-	if err := tx.put(`UPDATE jobs SET state = $2, ended = $3, doc = $4 WHERE id = $1`, j.ID, j.State, ended, doc); err != nil {
+	if err := tx.putMoved(
+		`UPDATE jobs SET doc = $4 WHERE id = $1 AND state = $2 AND ended IS $3`,
+		`UPDATE jobs SET state = $2, ended = $3, doc = $4 WHERE id = $1`, j.ID, j.State, ended, doc); err != nil {
 		return err
 	}
 	return tx.Tell(coord.Event{Kind: coord.JobChanged, Job: j.ID, By: by}, struct {

@@ -22,6 +22,16 @@ type session struct {
 	broken error
 	// written counts the bytes of the arguments of this transaction.
 	written int
+	// writes are the statements that operations of this transaction ran.
+	writes []write
+	// undone is whether one of them was undone.
+	undone bool
+}
+
+// write is one writing statement.
+type write struct {
+	query string
+	args  []any
 }
 
 func newSession(ctx context.Context, db *sql.DB) (*session, error) {

@@ -137,6 +137,8 @@ type Tx struct {
 	View
 	j *Journal
 	s *session
+	// now is the one moment of the operation, zero until it is asked for.
+	now coord.Moment
 	// head and moved are those of the journal, what is not committed included.
 	head, moved int64
 	err         error // first failure of a write; fails the operation
@@ -145,6 +147,7 @@ type Tx struct {
 // exec runs one writing statement. Its failure fails the operation even when
 // the caller overlooks it; expect a clash with ON CONFLICT, not with an error.
 func (tx *Tx) exec(query string, args ...any) (sql.Result, error) {
+	tx.s.writes = append(tx.s.writes, write{query, args})
 	res, err := tx.s.ExecContext(tx.ctx, query, args...)
 	if err != nil {
 		return nil, tx.failed(fmt.Errorf("journal: write: %w", err))
@@ -160,8 +163,13 @@ func (tx *Tx) failed(err error) error {
 	return err
 }
 
-// Now is Journal.Now.
-func (tx *Tx) Now() coord.Moment { return tx.j.Now() }
+// Now is Journal.Now, and the same moment throughout the operation.
+func (tx *Tx) Now() coord.Moment {
+	if tx.now == (coord.Moment{}) {
+		tx.now = tx.j.Now()
+	}
+	return tx.now
+}
 
 // Generation is Journal.Generation.
 func (tx *Tx) Generation() int64 { return tx.j.generation }

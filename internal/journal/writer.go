@@ -158,7 +158,7 @@ func (j *Journal) batch(first *operation) {
 			}
 			ops = append(ops, op)
 			j.runIn(tx, op)
-			if tx.s.broken != nil || tx.s.written >= maxBatchBytes {
+			if tx.s.broken != nil || tx.s.undone || tx.s.written >= maxBatchBytes {
 				return
 			}
 		}
@@ -220,22 +220,17 @@ func (j *Journal) gather(n int) *operation {
 func (j *Journal) transact(fill func(*Tx)) (head, moved int64, err error) {
 	ctx := context.Background() // the operations of a batch are not one caller's
 	s := j.db.writer
-	s.broken, s.written = nil, 0
+	s.broken, s.written, s.undone = nil, 0, false
 	defer func() {
+		clear(s.writes) // for the collector
+		s.writes = s.writes[:0]
 		if err != nil {
 			// SQLite may have ended the transaction itself; then this fails.
 			_ = s.run(ctx, "ROLLBACK")
 		}
 	}()
-	if err := s.run(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := j.start(ctx, s); err != nil {
 		return 0, 0, err
-	}
-	var current int
-	if err := s.QueryRowContext(ctx, `SELECT COUNT(*) FROM meta WHERE name = 'generation' AND value = $1`, strconv.FormatInt(j.generation, 10)).Scan(&current); err != nil {
-		return 0, 0, err
-	}
-	if current != 1 {
-		return 0, 0, coord.Errorf(coord.Conflict, "another worker has taken over this journal: this one must end")
 	}
 	tx := &Tx{j: j, s: s, head: j.Head(), moved: j.Moved(), View: View{q: s}}
 	fill(tx)
@@ -250,32 +245,61 @@ func (j *Journal) transact(fill func(*Tx)) (head, moved int64, err error) {
 	return tx.head, tx.moved, nil
 }
 
-// runIn runs one operation in its savepoint and leaves its outcome in op.err.
+// start begins a transaction of this generation.
+func (j *Journal) start(ctx context.Context, s *session) error {
+	if err := s.run(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	var current int
+	if err := s.QueryRowContext(ctx, `SELECT COUNT(*) FROM meta WHERE name = 'generation' AND value = $1`, strconv.FormatInt(j.generation, 10)).Scan(&current); err != nil {
+		return err
+	}
+	if current != 1 {
+		return coord.Errorf(coord.Conflict, "another worker has taken over this journal: this one must end")
+	}
+	return nil
+}
+
+// undo takes back what an operation wrote after the first kept writes: the
+// transaction begins again, and what earlier operations wrote is written again.
+// A savepoint for each operation would do the same at a price that all of them
+// pay; few fail, and of those few had written. No other operation joins the
+// transaction then, so that it is written anew once at most.
+func (j *Journal) undo(s *session, kept int) error {
+	ctx := context.Background()
+	if err := s.run(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	if err := j.start(ctx, s); err != nil {
+		return err
+	}
+	s.writes, s.undone = s.writes[:kept], true
+	for _, w := range s.writes {
+		if _, err := s.ExecContext(ctx, w.query, w.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runIn runs one operation and leaves its outcome in op.err. When it failed,
+// nothing of it is left.
 func (j *Journal) runIn(tx *Tx, op *operation) {
-	head, moved := tx.head, tx.moved
-	tx.ctx, tx.err = op.ctx, nil
+	head, moved, mark := tx.head, tx.moved, len(tx.s.writes)
+	tx.ctx, tx.err, tx.now = op.ctx, nil, coord.Moment{}
 	if !op.control && !j.reserve.held() {
 		op.err = coord.Errorf(coord.Unavailable, "the disk of the data directory is full, and what is left is kept for control: free some space")
-		return
-	}
-	if op.err = tx.s.run(op.ctx, "SAVEPOINT operation"); op.err != nil {
 		return
 	}
 	op.err = j.call(tx, op)
 	if op.err == nil {
 		op.err = tx.err
 	}
-	if tx.s.broken != nil {
+	if tx.s.broken != nil || op.err == nil || len(tx.s.writes) == mark {
 		return
 	}
-	if op.err != nil {
-		tx.head, tx.moved = head, moved
-		if err := tx.s.run(op.ctx, "ROLLBACK TO operation"); err != nil {
-			tx.s.broken = err
-			return
-		}
-	}
-	if err := tx.s.run(op.ctx, "RELEASE operation"); err != nil {
+	tx.head, tx.moved = head, moved
+	if err := j.undo(tx.s, mark); err != nil {
 		tx.s.broken = err
 	}
 }

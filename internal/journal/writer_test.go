@@ -82,6 +82,81 @@ func TestControlGoesBeforeText(t *testing.T) {
 	})
 }
 
+// TestAFailureLeavesTheOthersOfItsCommit has operations that fail, before or
+// after they wrote, among others that succeed, all waiting for one commit.
+func TestAFailureLeavesTheOthersOfItsCommit(t *testing.T) {
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		name string
+		fail func(tx *journal.Tx) error
+		want error
+	}{
+		{"before it wrote", func(*journal.Tx) error { return refused }, refused},
+		{"after it wrote", func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.AttemptText, Agent: "undone"})
+			return errors.Join(refused, tx.Answer("undone"))
+		}, refused},
+		{"by a panic after it wrote", func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.AttemptText, Agent: "undone"})
+			panic("the test")
+		}, &coord.Error{Code: coord.Internal}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := openMemory(t)
+				leave := occupy(t, j)
+				var want, got []string
+				var wg sync.WaitGroup
+				for i := range 9 {
+					name := fmt.Sprint("kept-", i)
+					fails := i%3 == 1
+					if !fails {
+						want = append(want, name)
+					}
+					wg.Go(func() {
+						ctx := journal.WithKey(t.Context(), journal.Key{Scope: "test", Name: name, Digest: "same"})
+						err := j.Update(ctx, func(tx *journal.Tx) error {
+							if fails {
+								return c.fail(tx)
+							}
+							tx.Append(coord.Event{Kind: coord.AttemptText, Agent: coord.AgentID(name)})
+							return tx.Answer(name)
+						})
+						if fails != errors.Is(err, c.want) {
+							t.Errorf("operation %d: %v", i, err)
+						}
+					})
+					synctest.Wait()
+				}
+				leave()
+				wg.Wait()
+				err := j.View(t.Context(), func(v *journal.View) error {
+					events, err := v.Events(0, journal.EventFilter{}, 100)
+					for i, e := range events {
+						got = append(got, string(e.Agent))
+						if e.Seq != int64(i+1) {
+							t.Errorf("event %d has sequence %d", i+1, e.Seq)
+						}
+						if _, found, err := v.Answered(journal.Key{Scope: "test", Name: string(e.Agent), Digest: "same"}); err != nil || !found {
+							t.Errorf("the answer of %s: found %v, %v", e.Agent, found, err)
+						}
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("what is kept (-want +got):\n%s", diff)
+				}
+				if j.Head() != int64(len(want)) || j.Err() != nil {
+					t.Errorf("head %d, %v", j.Head(), j.Err())
+				}
+			})
+		})
+	}
+}
+
 var errDeadline = errors.New("the deadline of the test")
 
 func TestWaitingOperationsShareOneCommitOfBoundedSize(t *testing.T) {
