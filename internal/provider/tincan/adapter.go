@@ -196,11 +196,15 @@ func (a *Adapter) Reattach(_ context.Context, w provider.Work, h coord.Handle, r
 
 // look asks the relay about a request, by the program and under the profile of
 // the handle, which must be what they were. Its errors are *provider.Unsent when
-// they are not, *failure and mismatch.
+// they are not, *coord.Error when that cannot be told, as while the program
+// writes its profile, *failure and mismatch.
 func (a *Adapter) look(ctx context.Context, owner string, d requestHandle, id string) (answer, error) {
 	p := programOf(d.Identity, owner)
 	now, _, err := identify(p.executable, p.profile)
-	if err := stdio.Stale(d.Identity, now, err); err != nil {
+	if err != nil {
+		return answer{}, err
+	}
+	if err := stdio.Stale(d.Identity, now, nil); err != nil {
 		return answer{}, err
 	}
 	args := []string{"get", "--json", "--", id}

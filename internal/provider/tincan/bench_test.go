@@ -1,7 +1,6 @@
 package tincan_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,12 +62,36 @@ func (l *ledger) left() []process.Identity {
 	return slices.Collect(maps.Values(l.open))
 }
 
+// logs is a log that is read while it is written.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logs) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
 // bench is an adapter whose tincan is the stand-in.
 type bench struct {
 	t       testing.TB
 	adapter *tincan.Adapter
 	ledger  *ledger
-	logs    *bytes.Buffer
+	logs    *logs
 	scratch string
 	home    string
 	// dir holds the profile, and what the stand-in keeps.
@@ -91,7 +115,7 @@ func newTimedBench(t testing.TB, dialect string, s tincantest.Script, timing tin
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, ledger: &ledger{open: map[int]process.Identity{}}, scratch: t.TempDir(), home: t.TempDir(), dir: t.TempDir(), logs: &bytes.Buffer{}}
+	b := &bench{t: t, ledger: &ledger{open: map[int]process.Identity{}}, scratch: t.TempDir(), home: t.TempDir(), dir: t.TempDir(), logs: &logs{}}
 	b.script(s)
 	path, err := tincantest.Profile(b.dir, "signalbox", "http://relay.example")
 	if err != nil {
@@ -105,7 +129,7 @@ func newTimedBench(t testing.TB, dialect string, s tincantest.Script, timing tin
 		if left := b.left(); len(left) > 0 {
 			t.Errorf("left are %q", left)
 		}
-		if bytes.Contains(b.logs.Bytes(), []byte(tincantest.Key)) {
+		if strings.Contains(b.logs.String(), tincantest.Key) {
 			t.Error("the profile's key is in the log")
 		}
 	})
@@ -136,7 +160,7 @@ func (b *bench) script(s tincantest.Script) {
 	}
 }
 
-// identity is what an inspection finds.
+// inspect inspects the agent.
 func (b *bench) inspect() coord.Inspection {
 	b.t.Helper()
 	in, err := b.adapter.Inspect(b.t.Context(), provider.Target{Agent: "muse", Revision: 1, Config: b.config, Scratch: b.scratch})
@@ -225,6 +249,22 @@ func (b *bench) submissions() []tincantest.Submission {
 		b.t.Fatal(err)
 	}
 	return all
+}
+
+// await waits for what another process does.
+func (b *bench) await(what string, is func() bool) {
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			b.t.Errorf("%s did not come", what)
+			return
+		}
+	}
 }
 
 // calls gives what the program was called with.

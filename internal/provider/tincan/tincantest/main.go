@@ -42,7 +42,7 @@ type stand struct {
 // Main is the program with its arguments. It gives the exit code.
 func Main(args []string) int {
 	if len(args) > 1 && args[1] == sleeper {
-		hang(false)
+		sleep()
 	}
 	s := &stand{dir: filepath.Dir(os.Getenv("TINCAN_CONFIG"))}
 	if err := s.run(args[1:]); err != nil {
@@ -164,6 +164,7 @@ func (s *stand) ask(flags []string, peer, text string) error {
 	if err := s.add("submissions.jsonl", r.Submission); err != nil {
 		return err
 	}
+	<-time.After(s.script.Delay)
 	if !slices.Contains(flags, "--wait=0s") {
 		return errors.New("this stand-in waits for nothing")
 	}
@@ -333,10 +334,10 @@ func (s *stand) fail(f Fault) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		<-time.After(outlive)
 	case Hang:
-		hang(true)
+		s.hang()
 	case HangAfter:
 		_, _ = os.Stdout.Write(s.out.Bytes())
-		hang(true)
+		s.hang()
 	case Flood:
 		for range outlive / time.Millisecond {
 			if _, err := os.Stdout.WriteString(strings.Repeat("x", 64<<10)); err != nil {
@@ -358,17 +359,22 @@ func (s *stand) fail(f Fault) error {
 	return nil
 }
 
-// hang stays without a word, with a child in a session of its own if so.
-func hang(child bool) {
-	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	if child {
-		if exe, err := os.Executable(); err == nil {
-			c := exec.Command(exe, sleeper)
-			c.Stdout, c.Stderr = os.Stdout, os.Stderr
-			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-			_ = c.Start()
+// hang stays without a word, with a child in a session of its own.
+func (s *stand) hang() {
+	if exe, err := os.Executable(); err == nil {
+		c := exec.Command(exe, sleeper)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if c.Start() == nil {
+			_ = s.add("sleepers.jsonl", c.Process.Pid)
 		}
 	}
+	sleep()
+}
+
+// sleep stays until it is killed.
+func sleep() {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	<-time.After(outlive)
 	os.Exit(1)
 }

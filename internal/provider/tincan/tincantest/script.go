@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Script is what the stand-in does, as the JSON of script.json.
@@ -17,6 +18,8 @@ type Script struct {
 	Version Fault `json:"version,omitempty"`
 	List    Fault `json:"list,omitempty"`
 	Ask     Fault `json:"ask,omitempty"`
+	// Delay passes between the request's being taken and the answer of ask.
+	Delay time.Duration `json:"delay,omitempty"`
 	// Gets are what goes wrong with get, one each time, then nothing.
 	Gets []Fault `json:"gets,omitempty"`
 	// Statuses are what get tells, one each time, then the last one. Without any
@@ -173,6 +176,9 @@ func lines[T any](dir, name string) ([]T, error) {
 	}
 	return out, err
 }
+
+// Sleepers gives the processes that Hang left.
+func Sleepers(dir string) ([]int, error) { return lines[int](dir, "sleepers.jsonl") }
 
 // Profile writes the profile file of an agent and gives its path.
 func Profile(dir, agent, relay string) (string, error) {
