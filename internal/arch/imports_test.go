@@ -68,9 +68,11 @@ var siblings = map[string][]string{
 	"provider/tincan": {"provider", "process", "provider/stdio"}, "provider/a2a": {"provider", "netguard", "provider/stdio"},
 	// The gate restricts what a program may write before it becomes the program.
 	"process": {"sandbox/landlock"},
-	// A confined test runs as a process in the sandbox, on the workspace.
 	// The command line plays the demo's script.
-	"cli":     {"demo"},
+	"cli": {"demo"},
+	// The model agent reads the address of its model by the rules for peers.
+	"modelagent": {"netguard"},
+	// A confined test runs as a process in the sandbox, on the workspace.
 	"sandbox": {"process"}, "testrun": {"process", "sandbox", "workspace"},
 }
 

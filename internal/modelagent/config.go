@@ -6,12 +6,12 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/netguard"
 )
 
 // api names the protocol that the endpoint speaks.
@@ -107,32 +107,19 @@ func parse(args []string) (config, error) {
 	return c, nil
 }
 
-// endpoint checks an API root and appends path. Allowed are https to any host
-// and http to localhost or a loopback address; everything in a URL that could
-// carry a secret or be read in two ways is refused.
+// endpoint checks an API root by the rules for addresses of peers, and appends
+// path. Allowed are https to any host and http to localhost or a loopback
+// address.
 func endpoint(base, path string) (*url.URL, error) {
-	// An empty query or fragment leaves no trace in url.URL that can be relied
-	// on, so both are looked for in the text.
-	if strings.ContainsAny(base, "?#") {
-		return nil, errFlags
-	}
-	u, err := url.Parse(strings.TrimRight(base, "/") + path)
-	if err != nil || u.User != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
-		return nil, errFlags
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errFlags
-		}
-	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+	u, err := netguard.ParseURL(strings.TrimRight(base, "/") + path)
+	if err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) {
 		return nil, errFlags
 	}
 	return u, nil
 }
 
 func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
+	if host == "localhost" {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
