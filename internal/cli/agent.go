@@ -40,35 +40,12 @@ func (a *app) agentList() *cobra.Command {
 				}
 				var rows [][]string
 				for _, g := range agents {
-					rows = append(rows, []string{string(g.ID), string(g.Route), usable(g), inspected(g), screen.OneLine(g.Config.Where(), 60)})
+					rows = append(rows, []string{string(g.ID), string(g.Route), screen.Usable(g), screen.Inspected(g), screen.OneLine(g.Config.Where(), 60)})
 				}
 				a.Rows(w, []string{"agent", "route", "state", "inspected", "where"}, rows)
 			})
 		}),
 	}
-}
-
-// usable says in a few words whether an agent can be given work.
-func usable(g coord.Agent) string {
-	switch i := g.Inspection; {
-	case !g.Enabled:
-		return "disabled"
-	case i == nil || i.Revision != g.Revision:
-		return "not inspected"
-	case i.Problem != "":
-		return "not usable"
-	case i.Auth == coord.AuthRequired:
-		return "login needed"
-	default:
-		return "usable"
-	}
-}
-
-func inspected(g coord.Agent) string {
-	if g.Inspection == nil {
-		return "never"
-	}
-	return screen.Ago(g.Inspection.At.Wall)
 }
 
 func (a *app) agentShow() *cobra.Command {
@@ -79,97 +56,9 @@ func (a *app) agentShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(g, func(w io.Writer) { a.agent(w, g) })
+			return a.Show(g, func(w io.Writer) { a.Agent(w, g) })
 		}),
 	}
-}
-
-func (a *app) agent(w io.Writer, g coord.Agent) {
-	st := a.Styles(a.TTY)
-	name := ""
-	if g.Name != string(g.ID) {
-		name = screen.Clean(g.Name) + ", "
-	}
-	fmt.Fprintf(w, "%s  %s%s on %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), name, g.Route, g.Host, g.Revision, usable(g))
-	fmt.Fprintf(w, "  %s\n", screen.Clean(g.Config.Where()))
-	peer(w, g.Config)
-	for _, name := range sorted(g.Config.Env) {
-		fmt.Fprintf(w, "  %s=%s\n", name, screen.Clean(g.Config.Env[name]))
-	}
-	for _, name := range sorted(g.Config.EnvFromEnv) {
-		fmt.Fprintf(w, "  %s from $%s\n", name, g.Config.EnvFromEnv[name])
-	}
-	for _, name := range g.Config.RandomEnv {
-		fmt.Fprintf(w, "  %s random at each start\n", name)
-	}
-	if g.Config.ModelURL != "" {
-		fmt.Fprintf(w, "  model at %s\n", screen.Clean(g.Config.ModelURL))
-	}
-	for _, dir := range g.Config.State {
-		fmt.Fprintf(w, "  may write to %s\n", screen.Clean(dir))
-	}
-	i := g.Inspection
-	if i == nil {
-		fmt.Fprintf(w, "  never inspected: signalbox agent inspect %s\n", g.ID)
-		return
-	}
-	fmt.Fprintf(w, "  inspected %s", screen.Ago(i.At.Wall))
-	if i.Revision != g.Revision {
-		fmt.Fprintf(w, " at revision %d, which is not the present one", i.Revision)
-	}
-	fmt.Fprintln(w)
-	if i.Problem != "" {
-		fmt.Fprintf(w, "  %s %s\n", st.Bad.Render("✖"), screen.Clean(i.Problem))
-	}
-	if i.Identity.Version != "" {
-		fmt.Fprintf(w, "  version %s, as it says\n", screen.Clean(i.Identity.Version))
-	}
-	for _, f := range i.Identity.Files {
-		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, screen.Clean(f.Path), screen.Size(f.Size), screen.Short(f.SHA256))
-	}
-	fmt.Fprintf(w, "  may be asked for: %s\n", screen.Operations(i.Operations))
-	for _, line := range []struct {
-		sign, what string
-		of         func(coord.Capability) bool
-	}{
-		{st.Good.Render("✔"), "measured", func(k coord.Capability) bool { return k.Has && k.Evidence == coord.Measured }},
-		{st.Good.Render("✔"), "declared", func(k coord.Capability) bool { return k.Has && k.Evidence == coord.Declared }},
-		{st.Dim.Render("–"), "lacks", func(k coord.Capability) bool { return !k.Has }},
-	} {
-		if list := capabilities(i.Capabilities, line.of); list != "" {
-			fmt.Fprintf(w, "  %s %s", line.sign, hanging(line.what+": "+list, 4, a.Width))
-		}
-	}
-	if i.Auth == coord.AuthRequired {
-		fmt.Fprintf(w, "  login needed: %s\n", screen.Clean(i.AuthHint))
-	}
-	for _, warning := range i.Warnings {
-		fmt.Fprintf(w, "  %s %s", st.Busy.Render("!"), hanging(screen.Clean(warning), 4, a.Width))
-	}
-}
-
-// capabilities lists those that of chooses.
-func capabilities(all []coord.Capability, of func(coord.Capability) bool) string {
-	var out []string
-	for _, k := range all {
-		switch {
-		case !of(k):
-		case k.Detail == "":
-			out = append(out, screen.Clean(k.Name))
-		default:
-			out = append(out, fmt.Sprintf("%s (%s)", screen.Clean(k.Name), screen.Clean(k.Detail)))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func sorted(m map[string]string) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func (a *app) agentDiscover() *cobra.Command {
@@ -403,7 +292,7 @@ func (a *app) inspect(ctx context.Context, c *client.Client, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.Show(g, func(w io.Writer) { a.agent(w, g) })
+	return a.Show(g, func(w io.Writer) { a.Agent(w, g) })
 }
 
 func (a *app) agentEnable(on bool) *cobra.Command {

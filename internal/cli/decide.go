@@ -218,33 +218,9 @@ func (a *app) attemptShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(e, func(w io.Writer) { a.explain(w, e) })
+			return a.Show(e, func(w io.Writer) { a.Explanation(w, e) })
 		}),
 	}
-}
-
-func (a *app) explain(w io.Writer, e synthesis.Explanation) {
-	st := a.Styles(a.TTY)
-	t := e.Attempt
-	fmt.Fprintf(w, "%s  %s  task %s, attempt %d, agent %s\n", st.Bold.Render(string(t.ID)), st.Mark(string(t.State)), t.Key, t.Number, t.Agent)
-	fmt.Fprint(w, screen.Indent(screen.Wrap(screen.Clean(e.Why), a.Width-4), "  "))
-	section := func(title string, lines []string) {
-		if len(lines) == 0 {
-			return
-		}
-		fmt.Fprintf(w, "\n%s\n", st.Bold.Render(title))
-		for _, l := range lines {
-			fmt.Fprint(w, "  - "+strings.TrimPrefix(screen.Indent(screen.Wrap(screen.Clean(l), a.Width-6), "    "), "    "))
-		}
-	}
-	section("Known", e.Known)
-	section("Not known", e.NotKnown)
-	var evidence []string
-	for _, v := range e.Evidence {
-		evidence = append(evidence, fmt.Sprintf("%s  %s: %s", v.At.Wall.Local().Format("15:04:05"), v.Source, v.Fact))
-	}
-	section("Evidence", evidence)
-	section("What you can do", e.NextSteps)
 }
 
 func (a *app) attemptOutput() *cobra.Command {
@@ -276,7 +252,7 @@ func (a *app) attemptReconcile() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(e, func(w io.Writer) { a.explain(w, e) })
+			return a.Show(e, func(w io.Writer) { a.Explanation(w, e) })
 		}),
 	}
 }
@@ -301,7 +277,7 @@ unknown outcome, because nobody saw it.`,
 				if err != nil {
 					return err
 				}
-				a.explain(a.Err, e)
+				a.Explanation(a.Err, e)
 				if yes, err := a.Ask(ctx, "\n"+short+"?"); err != nil || !yes {
 					return declined(err)
 				}

@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
@@ -28,8 +24,8 @@ type following struct {
 	operator func(ctx context.Context, r coord.Request) error
 
 	keys map[coord.TaskID]string
-	// lines holds what each task has written of its present line.
-	lines map[string]string
+	// texts are what the tasks write.
+	texts *screen.Live
 	asked map[coord.RequestID]bool
 	// told are the effects that were told of, shown what was last said of a task.
 	told  map[coord.RequestID]bool
@@ -44,7 +40,7 @@ func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Fina
 
 // run follows from a cursor on. It gives the job's exit code.
 func (f *following) run(ctx context.Context, cursor string) error {
-	f.keys, f.lines, f.asked = map[coord.TaskID]string{}, map[string]string{}, map[coord.RequestID]bool{}
+	f.keys, f.texts, f.asked = map[coord.TaskID]string{}, screen.NewLive(f.Screen), map[coord.RequestID]bool{}
 	f.told, f.shown = map[coord.RequestID]bool{}, map[string]string{}
 	tasks, err := f.client.Tasks(ctx, string(f.job.ID))
 	if err != nil {
@@ -63,12 +59,12 @@ func (f *following) run(ctx context.Context, cursor string) error {
 	var code exitCode
 	if err != nil && !errors.As(err, &code) {
 		if errors.Is(err, errInterrupted) {
-			_ = f.flush() // the interrupt is what is told
+			_ = f.texts.Flush() // the interrupt is what is told
 			f.Say("job %d runs on; stop it with signalbox job cancel %d", f.job.Number, f.job.Number)
 		}
 		return err
 	}
-	if ferr := f.flush(); ferr != nil {
+	if ferr := f.texts.Flush(); ferr != nil {
 		return ferr
 	}
 	if f.JSON {
@@ -130,7 +126,10 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 		if err := json.Unmarshal(e.Data, &t); err != nil {
 			return err
 		}
-		return f.text(f.keys[e.Task], t)
+		if f.JSON || t.Channel != coord.ChannelMessage {
+			return nil
+		}
+		return f.texts.Write(f.named(f.keys[e.Task]), t.Text)
 	case coord.ChangesMoved:
 		var c struct {
 			Number int64                `json:"number"`
@@ -141,7 +140,7 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 			return err
 		}
 		if c.State == coord.ChangeSetOpen {
-			if err := f.flush(); err != nil {
+			if err := f.texts.Flush(); err != nil {
 				return err
 			}
 			f.Say("%s changed and held back: signalbox review c%d", screen.Plural(c.Files, "file"), c.Number)
@@ -156,7 +155,7 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 			return err
 		}
 		f.keys[e.Task] = t.Key
-		if err := f.flushTask(t.Key); err != nil {
+		if err := f.texts.End(f.named(t.Key)); err != nil {
 			return err
 		}
 		f.task(t.Key, t.State, t.Reason)
@@ -190,89 +189,13 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 	return nil
 }
 
-// text writes what an agent wrote: as it comes where there is one task, else in
-// lines with the task's key before each.
-func (f *following) text(key string, t coord.Text) error {
-	if f.JSON || t.Channel != coord.ChannelMessage {
-		return nil
+// named is a task's key where the job has several: the text of an only task
+// needs no name.
+func (f *following) named(key string) string {
+	if len(f.keys) < 2 {
+		return ""
 	}
-	f.lines[key] += screen.Clean(t.Text)
-	if f.alone() {
-		text := f.lines[key]
-		f.lines[key] = text[strings.LastIndexByte(text, '\n')+1:]
-		_, err := io.WriteString(f.Screen, screen.Clean(t.Text))
-		return err
-	}
-	for {
-		n := due(f.lines[key], min(f.Width, liveWidth)-len(key)-len(" │ "))
-		if n == 0 {
-			return nil
-		}
-		line, rest := f.lines[key][:n], f.lines[key][n:]
-		f.lines[key] = strings.TrimPrefix(rest, " ")
-		if err := f.live(key, line); err != nil {
-			return err
-		}
-	}
-}
-
-// liveWidth is the longest line of live text, in columns.
-const liveWidth = 80
-
-// due gives how many bytes of a text that is still being written make a line
-// now: up to a line break, a full line broken between words, or whole
-// sentences, so that a person reads along. 0 is none.
-func due(text string, room int) int {
-	if at := strings.IndexByte(text, '\n'); at >= 0 && utf8.RuneCountInString(text[:at]) <= room {
-		return at + 1
-	}
-	if utf8.RuneCountInString(text) > room {
-		end := 0 // in bytes, of as many characters as there is room for
-		for range max(room, 1) {
-			_, size := utf8.DecodeRuneInString(text[end:])
-			end += size
-		}
-		if at := strings.LastIndexByte(text[:end+1], ' '); at > 0 {
-			return at
-		}
-		return end
-	}
-	end := 0
-	for _, stop := range []string{". ", "! ", "? "} {
-		end = max(end, strings.LastIndex(text, stop)+1)
-	}
-	return end
-}
-
-// alone reports whether the job has one task, whose text needs no name.
-func (f *following) alone() bool { return len(f.keys) < 2 }
-
-func (f *following) live(key, line string) error {
-	_, err := fmt.Fprintf(f.Screen, "%s │ %s\n", key, strings.TrimRight(line, " \n"))
-	return err
-}
-
-// flushTask ends a task's present line.
-func (f *following) flushTask(key string) error {
-	line := f.lines[key]
-	delete(f.lines, key)
-	switch {
-	case line == "":
-		return nil
-	case f.alone():
-		_, err := io.WriteString(f.Screen, "\n")
-		return err
-	default:
-		return f.live(key, line)
-	}
-}
-
-func (f *following) flush() error {
-	var err error
-	for _, key := range slices.Sorted(maps.Keys(f.lines)) {
-		err = errors.Join(err, f.flushTask(key))
-	}
-	return err
+	return key
 }
 
 // task says that a task came to another state, if that tells a person
@@ -304,7 +227,7 @@ func (f *following) effect(ctx context.Context, id coord.RequestID) error {
 	if err != nil || !r.Kind.Effective() {
 		return err
 	}
-	if err := f.flush(); err != nil {
+	if err := f.texts.Flush(); err != nil {
 		return err
 	}
 	f.Effect(f.Err, r)
@@ -321,7 +244,7 @@ func (f *following) needed(ctx context.Context, id coord.RequestID) error {
 	if err != nil || r.Decision != coord.DecisionOpen {
 		return err
 	}
-	if err := f.flush(); err != nil {
+	if err := f.texts.Flush(); err != nil {
 		return err
 	}
 	f.Request(f.Err, r)

@@ -63,7 +63,7 @@ func (a *app) help(w io.Writer, c *cobra.Command) {
 		for _, sub := range c.Commands() {
 			if sub.GroupID == section.ID && sub.IsAvailableCommand() {
 				pad := c.NamePadding()
-				fmt.Fprintf(w, "  %-*s %s", pad, sub.Name(), hanging(sub.Short, pad+3, width))
+				fmt.Fprintf(w, "  %-*s %s", pad, sub.Name(), screen.Hanging(sub.Short, pad+3, width))
 			}
 		}
 	}
@@ -77,11 +77,6 @@ func (a *app) help(w io.Writer, c *cobra.Command) {
 	}
 	title("Flags of every command")
 	fmt.Fprint(w, c.PersistentFlags().FlagUsagesWrapped(width))
-}
-
-// hanging wraps text whose first line begins at column at.
-func hanging(text string, at, width int) string {
-	return strings.TrimLeft(screen.Indent(screen.Wrap(text, width-at), strings.Repeat(" ", at)), " ")
 }
 
 // reflow makes one line of each paragraph.

@@ -80,25 +80,9 @@ func (a *app) jobShow() *cobra.Command {
 			}
 			return a.Show(v, func(w io.Writer) {
 				a.Review(w, j)
-				a.tasks(w, v)
+				a.Tasks(w, v.Job, v.Tasks)
 			})
 		}),
-	}
-}
-
-func (a *app) tasks(w io.Writer, v jobView) {
-	st := a.Styles(a.TTY)
-	fmt.Fprintf(w, "\n%s", st.Mark(string(v.State)))
-	if v.Grant != nil {
-		fmt.Fprintf(w, "  approved by %s (%s, %s) %s", v.Grant.By.Name, v.Grant.By.Door, v.Grant.By.Presence, screen.Ago(v.Grant.At.Wall))
-	}
-	fmt.Fprintln(w)
-	for _, t := range v.Tasks {
-		fmt.Fprintf(w, "  %s  %s  %s", st.Mark(string(t.State)), t.Key, t.Agent)
-		if t.Reason != "" {
-			fmt.Fprintf(w, "  (%s)", screen.Clean(t.Reason))
-		}
-		fmt.Fprintln(w)
 	}
 }
 

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/netguard"
-	"signalbox/internal/screen"
 )
 
 // peerFlags are the flags that describe a peer: an agent that is reached, not
@@ -115,28 +112,5 @@ func kindOf(flag string) string {
 		return "--tincan"
 	default:
 		return "--a2a"
-	}
-}
-
-// peer writes what an operator approved about a peer, line by line.
-func peer(w io.Writer, cfg coord.AgentConfig) {
-	if p := cfg.A2A; p != nil {
-		fmt.Fprintf(w, "  A2A %s", screen.Clean(p.Version))
-		if p.Private {
-			fmt.Fprint(w, ", at private addresses alone")
-		}
-		fmt.Fprintln(w)
-		if p.Credential != "" {
-			fmt.Fprintf(w, "  sent the credential %s\n", screen.Clean(p.Credential))
-		}
-		if p.CA != "" {
-			fmt.Fprintf(w, "  trusted by the certificates of %s\n", screen.Clean(p.CA))
-		}
-		if p.Keys != "" {
-			fmt.Fprintf(w, "  card verified with the keys of %s\n", screen.Clean(p.Keys))
-		}
-	}
-	if p := cfg.Tincan; p != nil {
-		fmt.Fprintf(w, "  as %s says, answers in %s\n", screen.Clean(p.Profile), screen.Clean(p.Dialect))
 	}
 }

@@ -206,6 +206,8 @@ func warnings(plan coord.Plan, agents map[coord.AgentID]coord.Agent) []string {
 		confined := slices.ContainsFunc(a.Inspection.Capabilities, func(c coord.Capability) bool { return c.Name == coord.CapabilityConfined && c.Has })
 		switch {
 		case confined:
+		case a.Route.Askable():
+			out = append(out, fmt.Sprintf("agent %s: it works elsewhere, and what it does there Signalbox neither sees nor stops", a.ID))
 		case len(a.Config.State) > 0:
 			out = append(out, fmt.Sprintf("agent %s: it may by itself read files and send what it read; it may write only to its own state: %s", a.ID, strings.Join(a.Config.State, ", ")))
 		default:

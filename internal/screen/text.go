@@ -69,6 +69,11 @@ func Wrap(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
+// Hanging wraps text whose first line begins at column at.
+func Hanging(text string, at, width int) string {
+	return strings.TrimLeft(Indent(Wrap(text, width-at), strings.Repeat(" ", at)), " ")
+}
+
 // Ago is a span for people.
 func Ago(t time.Time) string {
 	switch d := time.Since(t); {

@@ -113,7 +113,7 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 			continue
 		}
 		seen[t.Agent] = true
-		fmt.Fprintf(w, "%s  %s, revision %d, on %s\n", st.Bold.Render(string(t.Agent)), t.Config.Route, t.Revision, t.Host)
+		fmt.Fprintf(w, "%s  %s, revision %d, %s\n", st.Bold.Render(string(t.Agent)), t.Config.Route, t.Revision, Seat(t.Config.Locality, t.Host))
 		fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Where(), s.Width-6)))
 		for _, f := range t.Identity.Files {
 			fmt.Fprintf(w, "      %s %s  sha256 %s\n", f.Role, filepath.Base(f.Path), Short(f.SHA256))
@@ -123,6 +123,14 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 		fmt.Fprintf(w, "%s %s", st.Busy.Render("!"), strings.TrimPrefix(Indent(Wrap(Clean(warning), s.Width-2), "  "), "  "))
 	}
 	fmt.Fprintf(w, "\n%s\n", st.Dim.Render("digest "+j.Frozen.Digest))
+}
+
+// Seat says where an agent is, seen from the host that its attempts run on.
+func Seat(where coord.Locality, host string) string {
+	if where == coord.LocalityLocal {
+		return "on " + host
+	}
+	return string(where) + ", reached from " + host
 }
 
 // together says once what is true of several agents or tasks: a warning is

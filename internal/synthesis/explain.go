@@ -190,7 +190,7 @@ func why(a coord.Attempt) string {
 	case coord.AttemptNotSent:
 		s = "The work was never sent."
 	case coord.AttemptUnknown:
-		s = "The agent was lost after the work may have been sent, so how it ended cannot be told, and the work is not sent again."
+		s = "The work may have been sent, and how it ended is not proven, so it is not sent again."
 	}
 	if a.Reason != "" {
 		s += " Recorded reason: " + strings.TrimSuffix(a.Reason, ".") + "."
