@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/planning"
 	"signalbox/internal/process"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/a2a"
 	"signalbox/internal/provider/acp"
 	"signalbox/internal/provider/acp/catalog"
 	"signalbox/internal/provider/codex"
@@ -85,6 +86,7 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 		adapters := map[coord.Route]provider.Adapter{
 			coord.RouteACP:    route,
 			coord.RouteCodex:  codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
+			coord.RouteA2A:    a2a.New(guard, a2a.Options{Logger: g.Logger}),
 			coord.RouteTincan: tincan.New(starter, tincan.Options{Scratch: scratch, Logger: g.Logger}),
 		}
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets(), Credentials: credentials})
