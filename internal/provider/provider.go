@@ -34,7 +34,8 @@ type Adapter interface {
 	// session's handle is to be committed before Send.
 	Prepare(ctx context.Context, w Work) (Session, error)
 
-	// Reattach follows an attempt of an earlier process. Routes that cannot
+	// Reattach follows an attempt of an earlier process. Requests that wait for
+	// an answer are told again, with the ids that they had. Routes that cannot
 	// give ErrGone.
 	Reattach(ctx context.Context, w Work, h coord.Handle, r *coord.Receipt) (Session, error)
 
@@ -95,8 +96,9 @@ type Work struct {
 	Dir string
 	// Prompt is the whole text, dependencies included.
 	Prompt string
-	// Answered are the provider's ids of the requests whose answer an earlier
-	// process brought to it, or may have. It is set for Reattach.
+	// Answered are the provider's ids of the requests of this attempt that are
+	// over for Signalbox: answered, or in a way that nobody can tell any more. It
+	// is set for Reattach.
 	Answered []string
 	// Tools are offered to the agent, which calls them with EventCall. An
 	// adapter that cannot offer them gives Unsent{Cause: CauseConfig}: work is

@@ -194,6 +194,9 @@ func (o *owner) event(tx *journal.Tx, ev provider.Event) (coord.Request, error) 
 		}
 		return coord.Request{}, o.tell(tx, coord.AttemptActed, ev.Activity)
 	case provider.EventRequest:
+		if waits, err := o.waits(tx, ev.Request.Origin.Request); err != nil || waits {
+			return coord.Request{}, err // it was asked before a restart, and is asked still
+		}
 		return tx.AddRequest(coord.Request{Attempt: o.id, Kind: ev.Request.Kind, Origin: ev.Request.Origin,
 			Content: ev.Request.Content, Options: ev.Request.Options})
 	case provider.EventWithdrawn:
@@ -215,6 +218,19 @@ func (o *owner) event(tx *journal.Tx, ev provider.Event) (coord.Request, error) 
 	}
 	return coord.Request{}, nil
 }
+
+// waits reports whether a request of the provider is there and not over.
+func (o *owner) waits(tx *journal.Tx, origin string) (bool, error) {
+	id, known := o.asked[origin]
+	if !known {
+		return false, nil
+	}
+	r, err := tx.Request(coord.RequestRef{ID: id})
+	return err == nil && !over(r), err
+}
+
+// over reports whether nothing more becomes of a request's answer.
+func over(r coord.Request) bool { return r.Decision != coord.DecisionOpen && !r.Undelivered() }
 
 // flush commits the text that waits.
 func (o *owner) flush() bool { return o.say(o.answer.take(false)) }
@@ -339,6 +355,9 @@ func (o *owner) finish(end provider.End) {
 	c := endChange(end)
 	var file coord.Artifact
 	if c.On == coord.AttemptComplete {
+		if end.Answer != nil {
+			o.answer.restate(*end.Answer)
+		}
 		c.Statement = statement(o.agent, o.answer.text.String(), o.answer.dropped, o.s.Journal.Now())
 		if c.Statement.Bytes > coord.MaxTextChunk && o.say(texts) {
 			texts = nil // the last of a long answer need not wait until the whole is stored

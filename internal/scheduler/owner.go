@@ -102,6 +102,9 @@ func (o *owner) resume() {
 		err = w.check()
 	}
 	if err == nil {
+		w.Answered, err = o.recall()
+	}
+	if err == nil {
 		var session provider.Session
 		if session, err = o.s.Adapters[a.Route].Reattach(o.ctx, w.Work, *a.Handle, a.Receipt); err == nil {
 			o.begin(session)
@@ -115,6 +118,41 @@ func (o *owner) resume() {
 			Reason: "the provider could not be followed again after a restart"})
 		return err
 	})
+}
+
+// recall takes over the requests of an earlier process. Those that are not over
+// are kept in mind, for when the provider tells them again; of an answer that was
+// on its way nobody knows any more whether it arrived. It gives the provider's
+// ids of all that are over.
+func (o *owner) recall() ([]string, error) {
+	var answered []string
+	err := o.s.Journal.Update(context.WithoutCancel(o.ctx), func(tx *journal.Tx) error {
+		answered = nil
+		all, err := tx.JobRequests(o.job)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			if r.Attempt != o.id {
+				continue
+			}
+			if r.Delivery == coord.DeliveryDelivering {
+				if r, err = r.Deliver(coord.DeliveryLose, "Signalbox ended while the answer was on its way"); err != nil {
+					return err
+				}
+				if err := tx.PutRequest(r, nil); err != nil {
+					return err
+				}
+			}
+			if over(r) {
+				answered = append(answered, r.Origin.Request)
+			} else {
+				o.asked[r.Origin.Request] = r.ID
+			}
+		}
+		return nil
+	})
+	return answered, err
 }
 
 // begin lets others speak to the session.

@@ -453,6 +453,77 @@ func TestAnAskableRouteIsFollowedAgainAfterACrash(t *testing.T) {
 	})
 }
 
+func TestAQuestionOutlivesACrashOnAnAskableRouteAndIsAskedOnce(t *testing.T) {
+	question := providertest.Script{Steps: []providertest.Step{{Do: providertest.Ask, Name: "q", Text: "Which colour?"}, {Do: providertest.Await, Name: "q"},
+		{Do: providertest.Say, Text: "done"}, {Do: providertest.End, State: coord.AttemptCompleted}}}
+	answer := func(w *world, id coord.RequestID) {
+		w.update(func(tx *journal.Tx) error {
+			_, err := tx.DecideRequest(id, coord.Choice{On: coord.DecisionAnswer, Answer: "red", By: operator})
+			return err
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		before func(w *world, id coord.RequestID) // the crash
+		open   int                                // requests after it, the newest of which is answered
+		first  coord.DeliveryState
+	}{
+		{"while it is open", func(*world, coord.RequestID) {}, 1, coord.DeliveryDelivered},
+		{"while its answer is on its way", func(w *world, id coord.RequestID) {
+			w.update(func(tx *journal.Tx) error {
+				r, err := tx.DecideRequest(id, coord.Choice{On: coord.DecisionAnswer, Answer: "red", By: operator})
+				if err != nil {
+					return err
+				}
+				if r, err = r.Deliver(coord.DeliveryStart, ""); err != nil {
+					return err
+				}
+				return tx.PutRequest(r, nil)
+			})
+		}, 2, coord.DeliveryUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			liveOn(t, coord.RouteA2A, providertest.Always(question), func(w *world) {
+				w.approve(plan(time.Hour, []string{"a", "x"}))
+				w.sleep(time.Second)
+				c.before(w, w.requests()[0].ID)
+				w.crash()
+				w.begin()
+				w.sleep(time.Second)
+				w.expect("running a:waiting")
+				all := w.requests() // newest first
+				if len(all) != c.open {
+					t.Fatalf("there are %d requests, want %d", len(all), c.open)
+				}
+				answer(w, all[0].ID)
+				w.sleep(time.Second)
+				w.expect("completed a:completed")
+				all = w.requests()
+				if got := all[len(all)-1].Delivery; got != c.first {
+					t.Errorf("the answer to the first request is %s, want %s", got, c.first)
+				}
+				if n := len(w.fake.Answered(w.attempt("a").ID)); n != 1 {
+					t.Errorf("the agent was answered %d times", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerThatTheProviderRestatesIsTheStatement(t *testing.T) {
+	s := providertest.Script{Steps: []providertest.Step{{Do: providertest.Say, Text: "a draft"},
+		{Do: providertest.End, State: coord.AttemptCompleted, Text: "the answer, with hunter2-hunter2-hunter2"}}}
+	live(t, providertest.Always(s), func(w *world) {
+		w.secret.Add("PASS", "hunter2-hunter2-hunter2")
+		w.approve(plan(time.Hour, []string{"a", "x"}))
+		w.sleep(5 * time.Second)
+		a := w.attempt("a")
+		if want := "the answer, with [redacted:PASS]"; a.Statement == nil || a.Statement.Text != want {
+			t.Errorf("the statement is %+v, want %q", a.Statement, want)
+		}
+	})
+}
+
 func TestSecretsInStreamedTextAreNotKept(t *testing.T) {
 	secret := "hunter2-hunter2-hunter2"
 	s := providertest.Script{Steps: []providertest.Step{

@@ -67,6 +67,15 @@ func (t *transcript) push(channel, safe string, now time.Time) {
 	t.open.WriteString(kept)
 }
 
+// restate replaces the answer by what the provider says that it is in the end.
+func (t *transcript) restate(answer string) {
+	safe := t.redactor.String(answer)
+	kept, _ := cutText(safe, coord.MaxAnswerText)
+	t.text.Reset()
+	t.text.WriteString(kept)
+	t.dropped = int64(len(safe) - len(kept))
+}
+
 // earlier gives the piece that takes text of a channel out of turn: an agent
 // that changes its channel at each byte must not make an event of each.
 func (t *transcript) earlier(channel string) *coord.Text {

@@ -16,7 +16,7 @@ import (
 
 // run takes the answer to the work and follows the task to its end.
 func (s *session) run(life context.Context, a *answer, err error, patience *time.Timer) {
-	defer s.q.End()
+	defer s.leave()
 	s.progress = time.Now()
 	switch {
 	case err != nil:
@@ -47,6 +47,14 @@ func (s *session) run(life context.Context, a *answer, err error, patience *time
 		s.closeIfOver()
 	}
 	s.follow()
+}
+
+// leave says that nothing more can come; where the session was closed, Close
+// has the last word.
+func (s *session) leave() {
+	if s.isOver() {
+		s.q.End()
+	}
 }
 
 // refused takes that there is no receipt. Only the peer's own error in answer

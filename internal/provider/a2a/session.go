@@ -171,7 +171,7 @@ func (s *session) resume(task string, answered []string) {
 	s.view.amended = true
 	close(s.received)
 	s.follower.Go(func() {
-		defer s.q.End()
+		defer s.leave()
 		s.progress = time.Now()
 		s.follow()
 	})

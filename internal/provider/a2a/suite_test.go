@@ -369,9 +369,13 @@ func (p *player) step(s providertest.Step) {
 	case providertest.Say:
 		p.say(s.Text)
 	case providertest.Flood:
-		for range s.Count {
-			p.say(s.Text)
+		p.say(s.Text)
+		p.say(s.Text)
+		last := p.log[len(p.log)-1]
+		for range s.Count - 2 {
+			p.log = append(p.log, last)
 		}
+		p.said.WriteString(strings.Repeat(s.Text, s.Count-2))
 	case providertest.Act:
 		p.become("working", "act-"+s.Name, s.Text)
 	case providertest.Attach:

@@ -187,6 +187,7 @@ func (f *Fake) Reattach(_ context.Context, _ provider.Work, h coord.Handle, _ *c
 	}
 	f.open++
 	p.cut = false
+	p.askAgain()
 	if p.endTaken {
 		// Its taker may have died before it could keep it.
 		end := *p.end

@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type peer struct {
 // ask is one request of the peer, or a call of a tool.
 type ask struct {
 	call    bool
+	event   provider.Event // of a request
 	done    bool
 	outcome provider.Delivery
 }
@@ -113,7 +115,11 @@ func (p *peer) play(s Step) bool {
 		}
 	case End:
 		if p.end == nil {
-			p.finish(&provider.End{State: s.State, Cause: s.Cause, Reason: s.Reason})
+			end := &provider.End{State: s.State, Cause: s.Cause, Reason: s.Reason}
+			if s.Text != "" {
+				end.Answer = &s.Text
+			}
+			p.finish(end)
 		}
 	case Hold:
 		select {
@@ -197,16 +203,31 @@ func (p *peer) ask(s Step) {
 	if len(s.Options) == 0 && p.fake.route != coord.RouteACP {
 		kind = coord.Question
 	}
-	p.emit(provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
+	a.event = provider.Event{Kind: provider.EventRequest, Request: &provider.Request{
 		Kind:    kind,
 		Origin:  coord.RequestOrigin{Session: p.session(), Request: id},
 		Content: coord.RequestContent{Title: s.Text, Tool: "other"},
 		Options: s.Options,
-	}})
+	}}
+	p.emit(a.event)
 	if p.cancels > 0 {
 		p.answer(id, Answered{Name: s.Name}, provider.Undeliverable)
 		p.emit(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: id})
 	}
+}
+
+// askAgain tells a new session the requests that wait for an answer.
+func (p *peer) askAgain() {
+	var again []provider.Event
+	for _, id := range slices.Sorted(maps.Keys(p.asks)) {
+		if a := p.asks[id]; !a.done && !a.call {
+			again = append(again, a.event)
+		}
+	}
+	p.queue = slices.DeleteFunc(p.queue, func(e provider.Event) bool {
+		return e.Request != nil && p.asks[e.Request.Origin.Request] != nil && !p.asks[e.Request.Origin.Request].done
+	})
+	p.queue = append(p.queue, again...)
 }
 
 // call calls a tool, within what an adapter lets through.

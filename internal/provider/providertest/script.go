@@ -65,7 +65,8 @@ type Step struct {
 	Do Do `json:"do"`
 	// After is waited before.
 	After time.Duration `json:"after,omitempty"`
-	// Text is what is said, or the title of what is asked or done.
+	// Text is what is said, or the title of what is asked or done. Of the fake's
+	// End it is the whole answer, where that is not what was said.
 	Text string `json:"text,omitempty"`
 	// Name is the label of Ask, Call, Await, Withdraw and Hold.
 	Name string `json:"name,omitempty"`
