@@ -69,8 +69,11 @@ func (a *app) settle(in api.Inbox, unknowns []string) {
 		a.Say("nothing waits for you")
 	}
 	if len(in.Requests) > 0 {
-		n := in.Requests[0].Number
-		a.Say("a request:     signalbox request show r%d, then request approve r%d or deny r%d", n, n, n)
+		r, how := in.Requests[0], "approve"
+		if r.Kind == coord.Question {
+			how = "answer"
+		}
+		a.Say("a request:     signalbox request show r%d, then request %s r%d or deny r%d", r.Number, how, r.Number, r.Number)
 	}
 	if len(in.ChangeSets) > 0 {
 		a.Say("changes:       signalbox review c%d", in.ChangeSets[0].Number)

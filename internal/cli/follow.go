@@ -253,7 +253,11 @@ func (f *following) needed(ctx context.Context, id coord.RequestID) error {
 
 // tell says how a request is decided where nobody can be asked.
 func (f *following) tell(_ context.Context, r coord.Request) error {
-	f.Say("     decide it: signalbox request approve r%d --digest %s\n     or: signalbox request deny r%d", r.Number, r.Digest, r.Number)
+	how := fmt.Sprintf("approve r%d --digest %s", r.Number, r.Digest)
+	if r.Kind == coord.Question {
+		how = fmt.Sprintf("answer r%d --digest %s --text …", r.Number, r.Digest)
+	}
+	f.Say("     decide it: signalbox request %s\n     or: signalbox request deny r%d", how, r.Number)
 	if f.through {
 		return nil
 	}
