@@ -115,6 +115,10 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range []string{"HOME", "PATH", "SIGNALBOX_DATA", "TMPDIR"} {
 		env = append(env, name+"="+ts.Getenv(name))
 	}
+	// What a script's configuration file names as a secret.
+	if value := ts.Getenv("SCOUT_TOKEN"); value != "" {
+		env = append(env, "SCOUT_TOKEN="+value)
+	}
 	d, err := start(env, ts.MkAbs("."))
 	ts.Check(err)
 	ts.Defer(d.stop)

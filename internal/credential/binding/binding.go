@@ -27,17 +27,17 @@ type Source struct {
 }
 
 // namePattern is that of agents: names stand in tables, addresses and logs.
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
 
 // envPattern is that of POSIX.
-var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var envPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // reserved begins the variables of Signalbox itself, its own token among them.
 const reserved = "SIGNALBOX_"
 
 // CheckName says whether NAME can be that of a credential.
 func CheckName(name string) error {
-	if !namePattern.MatchString(name) {
+	if !namePattern().MatchString(name) {
 		return coord.Errorf(coord.Invalid, "the name of a credential has 1 to 64 of a-z, 0-9, '.', '_', '-', and starts with a letter or digit")
 	}
 	return nil
@@ -55,7 +55,7 @@ func (s Source) Check() []coord.Field {
 		add("", "names no source: env = \"VARIABLE\" or keyring = true")
 	case s.Env != "" && s.Keyring:
 		add("", "names two sources: env or keyring")
-	case s.Env != "" && !envPattern.MatchString(s.Env):
+	case s.Env != "" && !envPattern().MatchString(s.Env):
 		add("/env", "must be the name of a variable, not its value")
 	case strings.HasPrefix(strings.ToUpper(s.Env), reserved):
 		add("/env", "must not begin with %s: those are Signalbox's own", reserved)
