@@ -30,6 +30,10 @@ type confined struct {
 // directly and beside bubblewrap, which is asked for about the same namespaces
 // and mounts, and for no filter.
 func measureSandbox(ctx context.Context, b *bench) ([]figure, error) {
+	waiting, err := waitingMemory(ctx, b)
+	if err != nil {
+		return nil, err
+	}
 	box, err := sandbox.New(b.program, filepath.Join(b.dir, "sandbox"))
 	if err != nil {
 		return nil, err
@@ -52,6 +56,7 @@ func measureSandbox(ctx context.Context, b *bench) ([]figure, error) {
 		return figures, err
 	}
 	figures = append(figures, ends...)
+	figures = append(figures, waiting)
 	scan, err := scanLarge(ctx, box, b)
 	return append(figures, scan...), err
 }
@@ -78,8 +83,7 @@ func confinedPrograms(b *bench) ([]confined, error) {
 // pauses of a person are longer.
 const settle = 50 * time.Millisecond
 
-// way is one way to run a program. each, if any, gives what runs it the next
-// time, and what ends that.
+// way is one way to run a program; it tells how long that took.
 type way struct {
 	name string
 	run  func() (time.Duration, error)
@@ -134,13 +138,19 @@ func overhead(ctx context.Context, b *bench, box *sandbox.Box, p confined) ([]fi
 			if i >= 2 { // the first ones read the programs from the disk
 				took[w.name] = append(took[w.name], one)
 			}
-			time.Sleep(settle)
+			select {
+			case <-time.After(settle):
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
 		}
 	}
 	direct := median(took["direct"])
 	over := func(way string) float64 { return ms(median(took[way]) - direct) }
 	beside := fmt.Sprintf("over %.1f ms directly", ms(direct))
-	goal := func(name string, value, _ float64) figure { return told(name, value, "ms", beside+"; bubblewrap is not installed") }
+	goal := func(name string, value, _ float64) figure {
+		return told(name, value, "ms", beside+"; bubblewrap is not installed")
+	}
 	var wrap float64
 	if bwrap != "" {
 		wrap = over("bubblewrap")
@@ -218,6 +228,31 @@ func killToExit(ctx context.Context, box *sandbox.Box, b *bench) ([]figure, erro
 		figures = append(figures, told(fmt.Sprintf("kill to exit, tier %d", i+1), float64(median(took).Microseconds()), "us", "from the decision to nothing left"))
 	}
 	return figures, nil
+}
+
+// waitingMemory is what the stage that waits for the next run takes.
+func waitingMemory(ctx context.Context, b *bench) (figure, error) {
+	box, err := sandbox.New(b.program, filepath.Join(b.dir, "sandbox"))
+	if err != nil {
+		return figure{}, err
+	}
+	defer box.Close()
+	box.Announce(coord.TierNamespaces)
+	select {
+	case <-time.After(10 * settle):
+	case <-ctx.Done():
+		return figure{}, context.Cause(ctx)
+	}
+	pid, err := child(os.Getpid())
+	if err != nil {
+		return figure{}, err
+	}
+	own, err := memory(pid, "RssAnon")
+	if err != nil {
+		return figure{}, err
+	}
+	all, err := memory(pid, "VmRSS")
+	return told("a stage that waits", own, "MB", fmt.Sprintf("of its own; %.1f MB with what it shares with the worker", all)), err
 }
 
 // scanLarge is what a workspace of 70,000 files adds to a run: all of them are

@@ -15,8 +15,13 @@
 // sandbox does it.
 //
 // A run takes these steps. The supervisor (Run) scans the workspace for what is
-// hidden, and starts this very binary again as a stage (StageMain) that takes
-// its order from a pipe. The stage builds the root of tier 1, prepares
-// everything, and becomes or starts the program with the restrictions on it.
-// Every step that fails is told with its name.
+// hidden, and gives an order to a stage: this very binary, started again
+// (StageMain), which takes its order from a pipe. The stage builds the root of
+// tier 1, prepares everything, and becomes or starts the program with the
+// restrictions on it. Every step that fails is told with its name.
+//
+// To start our binary takes longer than all the rest, so after a run the next
+// stage is started at once and waits (starter). One that waits has no order and
+// nothing to do harm with, and is used once. It is taken only while a stage that
+// is started anew would be the same.
 package sandbox

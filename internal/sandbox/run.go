@@ -48,8 +48,12 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 	b.started.Do(func() { go b.starter.run() })
 	out, err := b.once(ctx, s, id, false)
 	if r, ok := errors.AsType[*refusal](err); ok {
-		if r.stage == stageOverlay {
+		switch r.stage {
+		case stageOverlay:
 			out, err = b.once(ctx, s, id, true)
+		case stageStart:
+			// The program did not run: its stage was ended while it waited.
+			out, err = b.once(ctx, s, id, false)
 		}
 		if r, ok := errors.AsType[*refusal](err); ok {
 			return Outcome{}, r.public()

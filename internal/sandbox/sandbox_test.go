@@ -16,15 +16,18 @@ import (
 	"signalbox/internal/sandbox"
 )
 
+// others are what the test binary does in processes of its own, by the variable
+// that asks for it.
+var others = map[string]func(string) int{proverEnv: prover, supervisorEnv: supervisor}
+
 // helper is the program that becomes stages and probes.
 var helper string
 
 func TestMain(m *testing.M) {
-	if tier := os.Getenv(proverEnv); tier != "" {
-		os.Exit(prover(tier))
-	}
-	if mode := os.Getenv(supervisorEnv); mode != "" {
-		os.Exit(supervisor(mode))
+	for name, run := range others {
+		if what := os.Getenv(name); what != "" {
+			os.Exit(run(what))
+		}
 	}
 	dir, err := os.MkdirTemp("", "sandbox-test-")
 	if err != nil {

@@ -1,10 +1,8 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +18,6 @@ const wrapper = "/usr/bin/sandbox-exec"
 
 // stage is the process between the supervisor and the program.
 func stage() {
-	unix.CloseOnExec(statusFD)
-	unix.CloseOnExec(reportFD)
 	o, err := readOrder()
 	if err != nil {
 		fail(stageOrder, err)
@@ -43,47 +39,8 @@ func stage() {
 	fail(stageExec, syscall.Exec(wrapper, profile(o), o.Env))
 }
 
-func readOrder() (order, error) {
-	f := os.NewFile(orderFD, "order")
-	text, err := io.ReadAll(f)
-	if err != nil {
-		return order{}, err
-	}
-	if len(text) == 0 {
-		os.Exit(0) // nobody has anything to be done any more
-	}
-	var o order
-	if err := json.Unmarshal(text, &o); err != nil {
-		return order{}, err
-	}
-	if err := f.Close(); err != nil {
-		return o, err
-	}
-	if o.Report {
-		if err := unix.Dup2(reportFD, orderFD); err != nil {
-			return order{}, err
-		}
-	}
-	return o, unix.Close(reportFD)
-}
-
-// tell writes one line to the supervisor.
-func tell(r reply) {
-	line, err := json.Marshal(r)
-	if err != nil {
-		os.Exit(126)
-	}
-	_, _ = unix.Write(statusFD, append(line, '\n'))
-}
-
-func fail(step string, err error) {
-	r := reply{Failed: step, Why: err.Error()}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		r.Errno = fmt.Sprint(int(errno))
-	}
-	tell(r)
-	os.Exit(126)
-}
+// duplicate makes to a descriptor that the program keeps.
+func duplicate(from, to int) error { return unix.Dup2(from, to) }
 
 func setLimits(l Limits) error {
 	cpu := uint64((l.CPU + time.Second - 1) / time.Second)

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -64,61 +63,8 @@ func stage() {
 	reap(int(pid))
 }
 
-// readOrder reads without the runtime's poller, whose descriptors would be in
-// the way, and puts the report where the program expects it.
-func readOrder() (order, error) {
-	for _, fd := range []int{orderFD, statusFD, reportFD} {
-		unix.CloseOnExec(fd)
-	}
-	var text []byte
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Read(orderFD, buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return order{}, err
-		}
-		if n == 0 {
-			break
-		}
-		text = append(text, buf[:n]...)
-	}
-	if len(text) == 0 {
-		os.Exit(0) // nobody has anything to be done any more
-	}
-	var o order
-	if err := json.Unmarshal(text, &o); err != nil {
-		return order{}, err
-	}
-	if o.Report {
-		if err := unix.Dup3(reportFD, orderFD, 0); err != nil {
-			return order{}, err
-		}
-	} else if err := unix.Close(orderFD); err != nil {
-		return order{}, err
-	}
-	return o, unix.Close(reportFD)
-}
-
-// tell writes one line to the supervisor.
-func tell(r reply) {
-	line, err := json.Marshal(r)
-	if err != nil {
-		os.Exit(126)
-	}
-	_, _ = unix.Write(statusFD, append(line, '\n'))
-}
-
-func fail(step string, err error) {
-	r := reply{Failed: step, Why: err.Error()}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		r.Errno = fmt.Sprint(int(errno))
-	}
-	tell(r)
-	os.Exit(126)
-}
+// duplicate makes to a descriptor that the program keeps.
+func duplicate(from, to int) error { return unix.Dup3(from, to, 0) }
 
 // setLimits sets what holds whatever else the kernel offers.
 func setLimits(o order) error {

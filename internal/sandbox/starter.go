@@ -21,6 +21,7 @@ const spareLook = 10 * time.Second
 // a run, or when one is announced, and ends when none took it within spareLife.
 type starter struct {
 	helper, dir string
+	life, look  time.Duration
 	takes       chan take
 	wants       chan coord.Tier
 	spent       chan *waiting
@@ -39,7 +40,10 @@ type taken struct {
 }
 
 func newStarter(helper, dir string) *starter {
-	return &starter{helper: helper, dir: dir, takes: make(chan take), wants: make(chan coord.Tier, len(tiers)), spent: make(chan *waiting, 8), quit: make(chan struct{}), done: make(chan struct{})}
+	return &starter{
+		helper: helper, dir: dir, life: spareLife, look: spareLook, takes: make(chan take), wants: make(chan coord.Tier, len(tiers)),
+		spent: make(chan *waiting, 8), quit: make(chan struct{}), done: make(chan struct{}),
+	}
 }
 
 // stop ends a starter that runs, and waits for it. No stage may be in use.
@@ -80,7 +84,7 @@ func (s *starter) run() {
 		}
 	}
 	provide := func(tier coord.Tier) {
-		if w := spares[tier]; w != nil && w.fits(s.helper) {
+		if w := spares[tier]; w != nil && w.fits(s.helper, s.life) {
 			return
 		}
 		drop(tier)
@@ -97,7 +101,7 @@ func (s *starter) run() {
 			(<-s.spent).close()
 		}
 	}()
-	ticker := time.NewTicker(spareLook)
+	ticker := time.NewTicker(s.look)
 	defer ticker.Stop()
 	for {
 		look := ticker.C
@@ -108,7 +112,7 @@ func (s *starter) run() {
 		case t := <-s.takes:
 			w := spares[t.tier]
 			delete(spares, t.tier)
-			if w != nil && w.fits(s.helper) {
+			if w != nil && w.fits(s.helper, s.life) {
 				t.reply <- taken{stage: w}
 				continue
 			}
@@ -126,7 +130,7 @@ func (s *starter) run() {
 			w.close()
 		case <-look:
 			for tier, w := range spares {
-				if !w.fits(s.helper) {
+				if !w.fits(s.helper, s.life) {
 					drop(tier)
 				}
 			}

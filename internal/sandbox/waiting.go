@@ -79,15 +79,16 @@ func (w *waiting) start(helper string) (err error) {
 }
 
 // fits reports whether a stage is what one that is started now would be: it
-// lives, its program is the same, and it sees the same mounts.
-func (w *waiting) fits(helper string) bool {
+// lives, is not older than life, its program is the same, and it sees the same
+// mounts.
+func (w *waiting) fits(helper string, life time.Duration) bool {
 	select {
 	case <-w.ended:
 		return false
 	default:
 	}
 	id, err := identifyPath(helper)
-	return err == nil && id == w.helper && time.Since(w.since) < spareLife && (w.tier != tiers[0] || !w.mounts.changed())
+	return err == nil && id == w.helper && time.Since(w.since) < life && (w.tier != tiers[0] || !w.mounts.changed())
 }
 
 // end ends what is left of a stage and of what it became, and removes what that
