@@ -23,8 +23,8 @@ func dispatchAgent(i int) string { return "echo-" + strconv.Itoa(i) }
 
 // measureDispatch takes the time from the arrival of a job's approval at the
 // front door to the first byte of the prompt in its agent. The agent's own start
-// is taken beside it, through the same gate, and subtracted; its executable is
-// hashed while it starts.
+// is taken in turn, through the same gate and while its executable is hashed,
+// as in a dispatch, and subtracted.
 func measureDispatch(ctx context.Context, b *bench) (_ []figure, err error) {
 	w, err := b.start(ctx, filepath.Join(b.dir, "dispatch"))
 	if err != nil {
@@ -75,6 +75,9 @@ func measureDispatch(ctx context.Context, b *bench) (_ []figure, err error) {
 
 // dispatch runs one job.
 func (w *world) dispatch(ctx context.Context, agent string) (time.Duration, error) {
+	if err := w.quiet(ctx); err != nil {
+		return 0, err
+	}
 	ref, digest, err := w.frozen(ctx, agent)
 	if err != nil {
 		return 0, err
@@ -97,15 +100,42 @@ func (w *world) dispatch(ctx context.Context, agent string) (time.Duration, erro
 	return prompted.Sub(arrived), err
 }
 
+// quiet waits until nothing is left of earlier jobs: what is measured is one,
+// not the end of another beside it.
+func (w *world) quiet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("an agent did not end"))
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		left, err := children(w.worker)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // nothing is a ledger that keeps nothing: these processes end with this one.
 type nothing struct{}
 
 func (nothing) Started(context.Context, string, process.Identity) error { return nil }
 func (nothing) Ended(context.Context, process.Identity) error           { return nil }
 
-// gated takes the time of a start behind the gate, up to the first line.
+// gated takes the time of a start behind the gate, up to the first line. Its
+// executable is hashed meanwhile.
 func (b *bench) gated(ctx context.Context, starter *process.Starter) (_ time.Duration, err error) {
+	hashed := make(chan error, 1)
 	begun := time.Now()
+	go func() {
+		_, err := b.hash()
+		hashed <- err
+	}()
+	defer func() { err = errors.Join(err, <-hashed) }()
 	p, err := starter.Start(ctx, process.Spec{Owner: "bench", Path: b.agent, Args: []string{"start"}, Dir: b.dir})
 	if err != nil {
 		return 0, err

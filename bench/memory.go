@@ -35,23 +35,32 @@ func status(pid int, field string) (string, error) {
 
 // child is the one child of a process.
 func child(parent int) (int, error) {
-	all, err := filepath.Glob("/proc/[0-9]*")
+	found, err := children(parent)
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("process %d has %d children, not one", parent, len(found))
+	}
 	if err != nil {
 		return 0, err
+	}
+	return found[0], nil
+}
+
+// children are those of a process.
+func children(parent int) ([]int, error) {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
 	}
 	var found []int
 	for _, dir := range all {
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		// A process that ended meanwhile is not the one.
+		// A process that ended meanwhile is not one.
 		if of, err := status(pid, "PPid"); err == nil && of == strconv.Itoa(parent) {
 			found = append(found, pid)
 		}
 	}
-	if len(found) != 1 {
-		return 0, fmt.Errorf("process %d has %d children, not one", parent, len(found))
-	}
-	return found[0], nil
+	return found, nil
 }
