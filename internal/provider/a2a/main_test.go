@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -175,3 +176,10 @@ func (c *cutBody) Read(p []byte) (int, error) {
 	c.read = true
 	return c.ReadCloser.Read(p)
 }
+
+func asUnsent(err error) *provider.Unsent {
+	u, _ := errors.AsType[*provider.Unsent](err)
+	return u
+}
+
+func base64url(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
