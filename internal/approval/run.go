@@ -118,5 +118,8 @@ func start(tx *journal.Tx, job coord.Job, by coord.Actor) (coord.Job, error) {
 			return job, err
 		}
 	}
-	return tx.Job(coord.JobRef{ID: job.ID})
+	// Its tasks may have moved it; its plan is the same.
+	moved, err := tx.JobHead(coord.JobRef{ID: job.ID})
+	moved.Plan, moved.Frozen = job.Plan, job.Frozen
+	return moved, err
 }

@@ -92,7 +92,10 @@ func (tx *Tx) AddAttempt(t coord.Task, route coord.Route, host string) (coord.At
 	if err := tx.putAttempt(a, nil); err != nil {
 		return a, err
 	}
-	return tx.MoveAttempt(a.ID, coord.Change{On: coord.AttemptPrepare})
+	if a, err = a.Apply(coord.Change{On: coord.AttemptPrepare, At: tx.Now(), Generation: tx.Generation()}); err != nil {
+		return a, err
+	}
+	return a, tx.settle(a, nil)
 }
 
 // MoveAttempt applies a change to an attempt and all that follows from it: the

@@ -88,7 +88,7 @@ func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 		if err != nil {
 			return err
 		}
-		_, frozen, err := frozenTask(&tx.View, now)
+		planned, frozen, err := frozenTask(&tx.View, now)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 		if err != nil {
 			return err
 		}
-		w, err := s.orderOf(&tx.View, a)
+		w, err := orderFor(&tx.View, a, now, planned, frozen)
 		o = s.own(ctx, a, func(o *owner) { o.run(w, err) })
 		return nil
 	})
@@ -197,7 +197,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, ref coord.AttemptRef, by coor
 		if a.State != coord.AttemptUnknown || a.Resolution != nil || a.Handle == nil {
 			return coord.Errorf(coord.Conflict, "attempt %s is %s: only an unresolved unknown outcome is reconciled", a.ID, a.State)
 		}
-		w, err = s.orderOf(v, a)
+		w, err = orderOf(v, a)
 		return err
 	})
 	if err == nil {

@@ -95,7 +95,7 @@ func (o *owner) resume() {
 		if a, err = v.Attempt(coord.AttemptRef{ID: o.id}); err != nil {
 			return err
 		}
-		w, err = o.s.orderOf(v, a)
+		w, err = orderOf(v, a)
 		return err
 	})
 	if err == nil {
@@ -422,7 +422,7 @@ type order struct {
 	base    *coord.ChangeSet         // what the work starts from
 }
 
-func (s *Scheduler) orderOf(v *journal.View, a coord.Attempt) (order, error) {
+func orderOf(v *journal.View, a coord.Attempt) (order, error) {
 	t, err := v.Task(coord.TaskRef{ID: a.Task})
 	if err != nil {
 		return order{}, err
@@ -431,6 +431,11 @@ func (s *Scheduler) orderOf(v *journal.View, a coord.Attempt) (order, error) {
 	if err != nil {
 		return order{}, err
 	}
+	return orderFor(v, a, t, planned, frozen)
+}
+
+// orderFor is orderOf where the task is known, as planned and as frozen.
+func orderFor(v *journal.View, a coord.Attempt, t coord.Task, planned coord.PlanTask, frozen coord.FrozenTask) (order, error) {
 	sources, err := sources(v, t, planned)
 	if err != nil {
 		return order{}, err
