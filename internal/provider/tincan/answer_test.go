@@ -111,7 +111,8 @@ func FuzzAgents(f *testing.F) {
 	f.Add([]byte("# relay version 0.0.42\nmuse           online   wake=poll last seen 3s ago kind=codex version=1\n"))
 	f.Add([]byte("No agents have joined yet.\n"))
 	f.Fuzz(func(t *testing.T, out []byte) {
-		for _, name := range tincan.Names(out) {
+		names := tincan.Names(out)
+		for _, name := range names[:min(len(names), 100)] {
 			if name == "" || strings.ContainsAny(name, " \t\n\r") || !strings.Contains(string(out), name) {
 				t.Errorf("there is an agent %q", name)
 			}

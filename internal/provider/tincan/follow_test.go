@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -354,5 +355,40 @@ func TestProfileThatIsHalfWrittenIsReadAgain(t *testing.T) {
 	b.await("a look", func() bool { all, _ := tincantest.Calls(b.dir); return len(all) > before+2 })
 	if a := b.close(s); a != coord.MayRun {
 		t.Errorf("Close gave %q", a)
+	}
+}
+
+// What the tests of the whole product choose by words.
+func TestWordsOfATextChooseWhatTheStandInDoes(t *testing.T) {
+	for word, want := range map[string]string{
+		"": "completed", "hold": "nothing", "queue": "nothing", "fail": "failed", "decline": "rejected", "expire": "failed", "abandon": "lost",
+		"requeue": "completed", "flaky": "completed", "lose": "unknown", "die": "unknown",
+	} {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "json", tincantest.Script{})
+			if err := os.Remove(filepath.Join(b.dir, "script.json")); err != nil {
+				t.Fatal(err)
+			}
+			s := b.prepare("Do it. [" + word + "]")
+			handed, err := s.Send(t.Context())
+			if (want == "unknown") != (handed == coord.HandedUnknown) || (err == nil) != (handed == coord.HandedAll) {
+				t.Fatalf("Send gave %q, %v", handed, err)
+			}
+			if want == "nothing" {
+				b.await("several looks", func() bool { all, _ := tincantest.Calls(b.dir); return len(all) > 5 })
+				b.close(s)
+			}
+			last, text := b.last(s)
+			switch {
+			case last.End != nil && (string(last.End.State) != want || want == "completed" && text != tincantest.WordReply):
+				t.Errorf("the end is %+v, the text %q", *last.End, text)
+			case last.End == nil && (last.Lost == nil || !slices.Contains([]string{"lost", "nothing", "unknown"}, want)):
+				t.Errorf("the last event is %+v", last)
+			}
+			if n := len(b.submissions()); n != 1 {
+				t.Errorf("the relay took %d requests", n)
+			}
+		})
 	}
 }

@@ -25,14 +25,15 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}
-	if err != nil {
-		v.Evidence = []string{stdio.Reason("The relay's answer is not known. " + err.Error())}
-		return v, nil
-	}
-	return n.verdict(v), nil
+	return judge(v, n, err), nil
 }
 
-func (n answer) verdict(v provider.Verdict) provider.Verdict {
+// judge puts what was found in sentences.
+func judge(v provider.Verdict, n answer, err error) provider.Verdict {
+	if err != nil {
+		v.Evidence = []string{stdio.Reason("The relay's answer is not known. " + err.Error())}
+		return v
+	}
 	v.Evidence = append(v.Evidence, fmt.Sprintf("The relay says that the request is %s.", n.status))
 	// What an earlier process saw of claims is not known here.
 	end := n.end(false)

@@ -9,5 +9,6 @@
 // request that its relay took. The lines of the latter are what a test counts.
 //
 // Without a script file the words of a text choose: [hold] and the others that
-// Words lists.
+// Words lists. That is for tests of the whole product, which build the command
+// e2e/tincanpeer, write a Profile, and count Submissions.
 package tincantest

@@ -2,6 +2,7 @@ package tincantest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,11 +141,8 @@ type request struct {
 }
 
 func (s *stand) ask(flags []string, peer, text string) error {
-	switch s.script.Ask {
-	case Unreachable:
-		return errors.New("dial tcp: connection refused")
-	case Stranger:
-		return errors.New("this node is not a joined agent")
+	if err := s.script.Ask.before(); err != nil {
+		return err
 	}
 	earlier, err := Submissions(s.dir)
 	if err != nil {
@@ -206,12 +204,6 @@ func (s *stand) get(flags []string, id string) error {
 	}
 	turn -= min(turn, len(r.Script.Gets)) // what went wrong told nothing
 	s.tell(flags, r, statuses[min(turn, len(statuses)-1)], fault)
-	switch fault {
-	case Unreachable:
-		return errors.New("dial tcp: connection refused")
-	case Stranger:
-		return errors.New("this node is not a joined agent")
-	}
 	return s.fail(fault)
 }
 
@@ -273,6 +265,7 @@ func (s *stand) tell(flags []string, r request, status string, fault Fault) {
 		replier = "somebody-else"
 	case Strange:
 		status = "pondering"
+	default:
 	}
 	replied := slices.Contains([]string{"answered", "failed", "declined"}, status)
 	over := replied || status == "cancelled" || status == "expired"
@@ -315,18 +308,30 @@ func (s *stand) tellJSON(r request, id, from, to, replier, status, reply string,
 		answer, s.code = map[string]any{"outcome": "sent", "request": req}, 0
 	case WrongExit:
 		s.code = (s.code + 1) % 3
+	default:
 	}
 	b, _ := json.MarshalIndent(answer, "", "  ") // strings, numbers and lists
 	s.out.Write(append(b, '\n'))
 }
 
+// before is what goes wrong before the relay does anything.
+func (f Fault) before() error {
+	if f == Unreachable {
+		return errors.New("dial tcp: connection refused")
+	}
+	if f == Stranger {
+		return errors.New("this node is not a joined agent")
+	}
+	return nil
+}
+
 // fail does what goes wrong after the relay did its part.
 func (s *stand) fail(f Fault) error {
 	switch f {
-	case Unreachable, Lost:
+	case Unreachable, Stranger:
+		return f.before()
+	case Lost:
 		return errors.New("the relay did not answer: connection reset by peer")
-	case Stranger:
-		return errors.New("this node is not a joined agent")
 	case Silent:
 		s.out.Reset()
 		s.code = 0
@@ -355,6 +360,7 @@ func (s *stand) fail(f Fault) error {
 		s.out.Truncate(s.out.Len() / 2)
 	case Trailing:
 		s.out.WriteString("{}\n")
+	default:
 	}
 	return nil
 }
@@ -362,7 +368,7 @@ func (s *stand) fail(f Fault) error {
 // hang stays without a word, with a child in a session of its own.
 func (s *stand) hang() {
 	if exe, err := os.Executable(); err == nil {
-		c := exec.Command(exe, sleeper)
+		c := exec.CommandContext(context.Background(), exe, sleeper) // it outlives us
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if c.Start() == nil {

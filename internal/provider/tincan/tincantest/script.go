@@ -2,8 +2,10 @@ package tincantest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -93,7 +95,8 @@ const (
 )
 
 // Words are the scripts that a text can choose when there is no script file, by
-// writing [NAME] anywhere in it. Any other text is claimed, then answered.
+// writing [NAME] anywhere in it; of several the first by the alphabet counts. Any
+// other text is claimed, then answered.
 var Words = map[string]Script{
 	"hold":    {Statuses: []string{"queued", "delivered", "claimed"}},
 	"queue":   {Statuses: []string{"queued"}},
@@ -123,13 +126,19 @@ func scriptFor(dir, text string) (s Script, err error) {
 	if err == nil {
 		return s, json.Unmarshal(b, &s)
 	}
-	for name, s := range Words {
+	for _, name := range slices.Sorted(maps.Keys(Words)) {
 		if strings.Contains(text, "["+name+"]") {
-			return s, nil
+			s = Words[name]
+			break
 		}
 	}
+	// Not the text: a word in it would choose again for who gets the reply.
+	s.Reply = WordReply
 	return s, nil
 }
+
+// WordReply is the reply when there is no script file.
+const WordReply = "done"
 
 // Submission is a line of submissions.jsonl.
 type Submission struct {
