@@ -78,7 +78,17 @@ func TestAChangeSetOutlivesItsJobAndLandsInPartAfterARestart(t *testing.T) {
 	if _, err := w.client.Review(w.ctx, string(d.ChangeSet.ID), review); coord.CodeOf(err) != coord.Invalid {
 		t.Errorf("a file that is not in it gives %v", err)
 	}
+	// A plan that was approved on top of all of it does not run on a part of it.
+	one := edit("base", "codex", dir, "Go on.", coord.Write)
+	one.Base = "c1"
+	next := must[coord.Job](w, "draft")(w.client.Draft(w.ctx, plan(one)))
+	next = must[coord.Job](w, "freeze")(w.client.Freeze(w.ctx, string(next.ID)))
 	c := w.lands(d, "a.txt", "c/d.txt", "moved.txt")
+	must[coord.Job](w, "run")(w.client.Run(w.ctx, string(next.ID), next.Frozen.Digest))
+	w.settles(string(next.ID), coord.JobFailed)
+	if a := w.attempt(string(next.ID), "base"); a.State != coord.AttemptNotSent || a.Cause != "stale" || !strings.Contains(a.Reason, `"b.txt" was left out`) {
+		t.Errorf("the attempt on a base that changed is %s, %s: %s", a.State, a.Cause, a.Reason)
+	}
 	if c.State != coord.ChangeSetLanded || c.Verdicts["b.txt"] != coord.FileLeftOut || c.Verdicts["a.txt"] != coord.FileApproved || c.Comment != "b stays" {
 		t.Errorf("it is %s, %v, %q", c.State, c.Verdicts, c.Comment)
 	}

@@ -260,6 +260,39 @@ func (c ChangeSet) Kept() []FileChange {
 	return slices.DeleteFunc(slices.Clone(c.Files), func(f FileChange) bool { return c.Verdicts[f.Path] == FileLeftOut })
 }
 
+// Frozen is what a task that starts from the set now starts from.
+func (c ChangeSet) Frozen() FrozenBase {
+	f := FrozenBase{ChangeSet: c.ID}
+	for _, file := range c.Files {
+		if c.Verdicts[file.Path] == FileLeftOut {
+			f.LeftOut = append(f.LeftOut, file.Path)
+		}
+	}
+	c.Files = c.Kept()
+	f.Digest = c.ComputeDigest()
+	return f
+}
+
+// Differs says what is not as it was when a plan with the base was frozen, ""
+// when a task starts from exactly what was approved.
+func (f FrozenBase) Differs(c ChangeSet) string {
+	now := c.Frozen()
+	since := slices.DeleteFunc(slices.Clone(now.LeftOut), func(path string) bool { return slices.Contains(f.LeftOut, path) })
+	switch {
+	case c.State == ChangeSetDiscarded:
+		return fmt.Sprintf("change set c%d was discarded", c.Number)
+	case len(since) > 0:
+		shown := quote(since[0])
+		if len(since) > 1 {
+			shown += fmt.Sprintf(" and %d more", len(since)-1)
+		}
+		return fmt.Sprintf("of change set c%d, %s was left out", c.Number, shown)
+	case now.ChangeSet != f.ChangeSet || now.Digest != f.Digest:
+		return fmt.Sprintf("change set c%d has other files", c.Number)
+	}
+	return ""
+}
+
 // Land begins the landing by the steps that were planned for the approved
 // files. It is possible once.
 func (c ChangeSet) Land(steps []LandingStep) (ChangeSet, error) {

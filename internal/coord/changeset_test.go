@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +116,48 @@ func TestFurtherWorkStartsFromAllThatWasNotLeftOut(t *testing.T) {
 	}
 	if len(some.Files) != 2 {
 		t.Errorf("its files changed: %+v", some.Files)
+	}
+}
+
+func TestFrozenBaseHoldsExactlyWhatWorkStartsFrom(t *testing.T) {
+	decided := func(r coord.Review) coord.ChangeSet {
+		c, err := openSet().Decide(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	other := openSet()
+	other.Files[0].After = "another content"
+	landed := decided(coord.Review{On: coord.ChangeSetApprove})
+	landed.State = coord.ChangeSetLanded
+	some := decided(coord.Review{On: coord.ChangeSetApprove, Only: []string{"b"}})
+	for name, tc := range map[string]struct {
+		frozen, now coord.ChangeSet
+		want        string
+	}{
+		"nothing was decided":     {openSet(), openSet(), ""},
+		"it was approved whole":   {openSet(), decided(coord.Review{On: coord.ChangeSetApprove}), ""},
+		"it landed":               {openSet(), landed, ""},
+		"it is out of date":       {openSet(), decided(coord.Review{On: coord.ChangeSetOutdate}), ""},
+		"a file was left out":     {openSet(), some, `"a" was left out`},
+		"it was left out before":  {some, some, ""},
+		"it was discarded":        {openSet(), decided(coord.Review{On: coord.ChangeSetDiscard}), "was discarded"},
+		"a file has other bytes":  {openSet(), other, "other files"},
+		"a left-out file is back": {some, openSet(), "other files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tc.frozen.Frozen().Differs(tc.now)
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("it says %q, want %q", got, tc.want)
+			}
+		})
+	}
+	if whole := openSet().Frozen(); whole.Digest != openSet().ComputeDigest() || whole.LeftOut != nil {
+		t.Errorf("of a whole set: %+v", whole)
+	}
+	if got := some.Frozen(); got.Digest == openSet().ComputeDigest() || !cmp.Equal(got.LeftOut, []string{"a"}) {
+		t.Errorf("of a part: %+v", got)
 	}
 }
 

@@ -351,14 +351,20 @@ type FrozenTask struct {
 	Host     string             `json:"host"`
 	Identity Identity           `json:"identity"`
 	Space    *WorkspaceIdentity `json:"workspace,omitempty"`
-	// Base is the change set that the plan names, with the digest it had.
+	// Base is the change set that the plan names, as far as the work starts from
+	// it.
 	Base *FrozenBase `json:"base,omitempty"`
 }
 
-// FrozenBase is a change set as it was at freeze.
+// FrozenBase is what a task starts from of a change set, as it was at freeze.
 type FrozenBase struct {
 	ChangeSet ChangeSetID `json:"change_set"`
-	Digest    string      `json:"digest"`
+	// LeftOut are the paths that the operator had left out, in order. The task
+	// does not start from them.
+	LeftOut []string `json:"left_out,omitempty"`
+	// Digest is the SHA-256, in hex, over the folder, its commit and the files
+	// that the task starts from.
+	Digest string `json:"digest"`
 }
 
 // WorkspaceIdentity tells one folder from another that took its place.

@@ -101,6 +101,7 @@ func TestFreezingBindsTheChangeSetThatATaskStartsFrom(t *testing.T) {
 			next.Base = c.base
 			got, err := w.Freeze(t.Context(), number(w.draft(t, plan(task("other"), next))), operator)
 			if c.fault == "" {
+				// Nothing of it was left out, so this is the digest that was reviewed.
 				want := &coord.FrozenBase{ChangeSet: set.ID, Digest: set.Digest}
 				if err != nil || !cmp.Equal(got.Frozen.Tasks[1].Base, want) || got.Frozen.Tasks[0].Base != nil {
 					t.Errorf("frozen %+v, %v", got.Frozen, err)
@@ -115,6 +116,38 @@ func TestFreezingBindsTheChangeSetThatATaskStartsFrom(t *testing.T) {
 				t.Errorf("the fault is %q", known.Fields[0].Message)
 			}
 		})
+	}
+}
+
+func TestTheDigestOfAPlanCoversWhatIsLeftOutOfItsBase(t *testing.T) {
+	dir := realDir(t)
+	w := newWorld(t)
+	set := w.edited(t, w.draft(t, plan(writes("first", dir))), map[string]string{"first": "done"})[0]
+	next := writes("next", dir)
+	next.Base = "c1"
+	freeze := func() coord.Frozen {
+		j, err := w.Freeze(t.Context(), number(w.draft(t, plan(next))), operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *j.Frozen
+	}
+	open := freeze()
+	w.decide(t, set, coord.ChangeSetApprove)
+	if whole := freeze(); whole.Digest != open.Digest {
+		t.Error("approving the base whole changed the digest, though the work starts from the same")
+	}
+	err := w.journal.Update(t.Context(), func(tx *journal.Tx) error {
+		set.Verdicts = map[string]coord.Verdict{"first": coord.FileLeftOut}
+		set.State = coord.ChangeSetLanded
+		return tx.PutChangeSet(set, nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := freeze()
+	if base := part.Tasks[0].Base; part.Digest == open.Digest || !cmp.Equal(base.LeftOut, []string{"first"}) {
+		t.Errorf("the base of which a file was left out is %+v", base)
 	}
 }
 

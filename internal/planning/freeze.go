@@ -158,7 +158,7 @@ func (p *Planner) bases(ctx context.Context, plan coord.Plan) (map[string]*coord
 			case c.State == coord.ChangeSetDiscarded:
 				fault = "this change set was discarded"
 			default:
-				out[t.Key] = &coord.FrozenBase{ChangeSet: c.ID, Digest: c.Digest}
+				out[t.Key] = new(c.Frozen())
 				continue
 			}
 			faults = append(faults, coord.Field{Pointer: fmt.Sprintf("/tasks/%d/base", i), Message: fault})

@@ -37,6 +37,11 @@ func (o *owner) equip(w *order) error {
 	if err := o.certified(w); err != nil {
 		return err
 	}
+	if w.frozenBase != nil {
+		if why := w.frozenBase.Differs(*w.base); why != "" {
+			return &provider.Unsent{Cause: provider.CauseStale, Message: "the task no longer starts from what was approved: " + why + " meanwhile; draft it again to start from what is there now"}
+		}
+	}
 	options := workbench.Options{Space: *w.space, Operations: w.planned.Operations, Writes: w.planned.Writes,
 		Tests: w.planned.Tests, TestRuns: w.planned.TestRuns, Contents: o.s.Contents, Tester: o.s.Tester}
 	kit := &tools{base: *w.space}

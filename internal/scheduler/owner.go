@@ -420,6 +420,8 @@ type order struct {
 	planned coord.PlanTask
 	space   *coord.WorkspaceIdentity // as approved
 	base    *coord.ChangeSet         // what the work starts from
+	// frozenBase is what of it was approved, where the plan names it.
+	frozenBase *coord.FrozenBase
 }
 
 func orderOf(v *journal.View, a coord.Attempt) (order, error) {
@@ -443,7 +445,7 @@ func orderFor(v *journal.View, a coord.Attempt, t coord.Task, planned coord.Plan
 	w := order{planned: planned, space: frozen.Space, Work: provider.Work{Attempt: a.ID, Agent: a.Agent, Revision: frozen.Revision, Config: frozen.Config,
 		Identity: frozen.Identity, Dir: planned.Workspace, Prompt: compose(planned.Instruction, sources)}}
 	if w.tooled() {
-		w.Dir = ""
+		w.Dir, w.frozenBase = "", frozen.Base
 		w.base, err = baseOf(v, t, planned, frozen)
 	}
 	return w, err
