@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,20 +30,26 @@ var (
 	})
 )
 
+// a2aPrograms are what runs on each of the JavaScript SDKs.
+var a2aPrograms = map[string][]string{"js03": {"server.mjs"}, "js1": {"server.mjs", "sign.mjs"}}
+
 // installA2A installs a server on the JavaScript SDK: 74 packages in 3 s.
 func installA2A(name string) (string, error) {
-	files := append([]string{"server.mjs"}, npmFiles...)
+	programs := a2aPrograms[name]
+	files := slices.Concat(programs, npmFiles)
 	return install("a2a-"+name, "a2a/"+name, files, func(ctx context.Context, source, cache string) error {
 		dir := filepath.Join(cache, "a2a-"+name)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		server, err := os.ReadFile(filepath.Join(source, "server.mjs"))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "server.mjs"), server, 0o600); err != nil {
-			return err
+		for _, program := range programs {
+			content, err := os.ReadFile(filepath.Join(source, program))
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, program), content, 0o600); err != nil {
+				return err
+			}
 		}
 		return installNPM(ctx, source, dir)
 	})
@@ -86,6 +93,31 @@ func (p A2A) Submissions(t testing.TB) int {
 	return n
 }
 
+// SignedCard is a card of A2A 1.0 with the key that it was signed with.
+type SignedCard struct {
+	// Card is the card as it is served.
+	Card string `json:"card"`
+	// Key is a JSON Web Key.
+	Key json.RawMessage `json:"key"`
+}
+
+// A2ASignedCards are cards for a peer at origin that @a2a-js/sdk 1.3.0 signed,
+// by ES256, RS256 and EdDSA.
+func A2ASignedCards(t testing.TB, origin string) []SignedCard {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program(t, "node"), installed(t, a2aJS1Installed, "a2a-js1", "sign.mjs"))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ORIGIN=" + origin}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("sign the cards: %v", err)
+	}
+	var cards []SignedCard
+	if err := json.Unmarshal(out, &cards); err != nil {
+		t.Fatal(err)
+	}
+	return cards
+}
+
 // A2AEndpoints starts four servers on three official SDKs and gives their five
 // endpoints: @a2a-js/sdk 0.3.14; 1.3.0; 1.3.0 with its compatibility, as 0.3;
 // a2a-go v2.4.0 as 1.0 and as 0.3. They end with the test. How they differ was
@@ -101,6 +133,12 @@ func A2AEndpoints(t testing.TB) []A2A {
 		{"js-0.3.14", "0.3", js03}, {"js-1.3.0", "1.0", js1}, {"js-1.3.0-compatible", "0.3", compatible},
 		{"go-2.4.0", "1.0", go2}, {"go-2.4.0-compatible", "0.3", go2},
 	}
+}
+
+// GoA2A starts the server on a2a-go v2.4.0 and gives its endpoint for 1.0.
+func GoA2A(t testing.TB) A2A {
+	t.Helper()
+	return A2A{"go-2.4.0", "1.0", startA2A(t, a2aGoInstalled, "a2a-go2")}
 }
 
 // startA2A starts a server in a process group of its own, which ends with the

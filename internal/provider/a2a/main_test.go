@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fast are bounds for peers on this machine.
 var fast = Timing{
-	Setup: 2 * time.Second, Receipt: 5 * time.Second, Call: 2 * time.Second, Quiet: 300 * time.Millisecond,
+	Setup: 2 * time.Second, Receipt: 15 * time.Second, Call: 2 * time.Second, Quiet: 300 * time.Millisecond,
 	Poll: 10 * time.Millisecond, PollMax: 100 * time.Millisecond, Stalled: 400 * time.Millisecond, Gone: 300 * time.Millisecond, Settle: time.Second,
 }
 
