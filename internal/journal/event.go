@@ -19,22 +19,44 @@ type EventFilter struct {
 // once the operation is committed. Seq is overwritten, At is set to now when
 // it is zero. A failure fails the operation.
 func (tx *Tx) Append(e coord.Event) int64 {
+	e = tx.following(e)
+	_ = tx.insert(e, e) // the operation keeps the failure
+	return e.Seq
+}
+
+// Tell appends e with data as its data.
+func (tx *Tx) Tell(e coord.Event, data any) error {
+	e = tx.following(e)
+	return tx.insert(e, struct {
+		coord.Event
+		Data any `json:"data"` // in place of that of Event
+	}{e, data})
+}
+
+// following is e as the next event.
+func (tx *Tx) following(e coord.Event) coord.Event {
 	e.Seq = tx.head + 1
 	if e.At.IsZero() {
 		e.At = tx.Now()
 	}
-	doc, err := encode(tx, e)
+	return e
+}
+
+// insert stores e as v says it.
+func (tx *Tx) insert(e coord.Event, v any) error {
+	doc, err := encode(tx, v)
 	if err != nil {
-		return e.Seq // encode and exec keep the failure
+		return err
 	}
 	if _, err := tx.exec(`INSERT INTO events (seq, kind, job, attempt, doc) VALUES ($1, $2, $3, $4, $5)`,
-		e.Seq, e.Kind, optional(e.Job), optional(e.Attempt), doc); err == nil {
-		tx.head = e.Seq
-		if !told(e.Kind) {
-			tx.moved = e.Seq
-		}
+		e.Seq, e.Kind, optional(e.Job), optional(e.Attempt), doc); err != nil {
+		return err
 	}
-	return e.Seq
+	tx.head = e.Seq
+	if !told(e.Kind) {
+		tx.moved = e.Seq
+	}
+	return nil
 }
 
 // told reports whether events of a kind only tell what an agent says or does:

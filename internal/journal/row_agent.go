@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
-
 	"github.com/oklog/ulid/v2"
 
 	"signalbox/internal/coord"
@@ -75,17 +73,6 @@ func (tx *Tx) PutInspection(i coord.Inspection) error {
 		Auth     coord.AuthState `json:"auth"`
 		Problem  string          `json:"problem,omitempty"`
 	}{i.Revision, i.Auth, i.Problem})
-}
-
-// Tell appends an event with data as its document.
-func (tx *Tx) Tell(e coord.Event, data any) error {
-	raw, err := json.Marshal(data)
-	if err != nil {
-		return err
-	}
-	e.Data = raw
-	tx.Append(e)
-	return nil
 }
 
 // find is get with the thing named in the NotFound error.
