@@ -324,7 +324,10 @@ func (s *session) narrate(status string, m *message) {
 
 // whole takes the task as the peer tells it whole.
 func (s *session) whole(t *task) {
-	s.say(s.view.snapshot(t.Artifacts))
+	text := s.view.snapshot(t.Artifacts)
+	if !s.resumed || s.seen() {
+		s.say(text) // an earlier process has shown most of it; the end carries all
+	}
 	s.reach(t.Status, t.History)
 }
 

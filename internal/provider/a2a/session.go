@@ -144,8 +144,20 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	if _, ok := errors.AsType[*netguard.Unsent](err); ok {
 		return coord.HandedNothing, err
 	}
-	return coord.HandedUnknown, err
+	// A quick peer may have cut the connection before the transport, which
+	// writes elsewhere, came to say that it wrote all.
+	late := time.NewTimer(wroteLate)
+	defer late.Stop()
+	select {
+	case <-wrote:
+		return coord.HandedAll, nil
+	case <-late.C:
+		return coord.HandedUnknown, err
+	}
 }
+
+// wroteLate is how long the transport may take to say what it has done.
+const wroteLate = 50 * time.Millisecond
 
 // sending is the method that the work goes with.
 func (s *session) sending() string {
