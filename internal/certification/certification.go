@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/journal"
 	"signalbox/internal/provider"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testrun"
 )
 
 // Prover is an adapter that can show, without a model, that its agents' own
@@ -29,7 +30,10 @@ type Agents interface {
 
 // Runners gives the programs of this machine that run tests.
 type Runners interface {
+	// Programs gives all that are installed.
 	Programs(ctx context.Context) []coord.IdentityFile
+	// Program gives that of one runner.
+	Program(ctx context.Context, runner string) (coord.IdentityFile, error)
 }
 
 // Options are what a Certification needs.
@@ -163,9 +167,10 @@ func tooled(a coord.Agent) (bool, string) {
 }
 
 // Certified gives the operations beyond its inspection that an agent may be
-// given now, and why not the others.
-func (c *Certification) Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string) {
-	why := map[coord.Operation]string{}
+// given now, and why not the others. tests are the files of tests that it is
+// granted; testing needs a certificate for the runner of each, and without
+// files, for any.
+func (c *Certification) Certified(ctx context.Context, a coord.Agent, tests []string) ([]coord.Operation, map[coord.Operation]string) {
 	ok, reason := tooled(a)
 	if ok {
 		if _, err := c.holding(ctx, programsOf(a), a.ID, a.Revision); err != nil {
@@ -176,19 +181,50 @@ func (c *Certification) Certified(ctx context.Context, a coord.Agent) ([]coord.O
 		return nil, map[coord.Operation]string{coord.Read: reason, coord.Write: reason, coord.Test: reason}
 	}
 	out := []coord.Operation{coord.Read, coord.Write}
-	// Any runner will do to offer tests; each run looks for its own.
+	if reason = c.untested(ctx, tests); reason != "" {
+		return out, map[coord.Operation]string{coord.Test: reason}
+	}
+	return append(out, coord.Test), nil
+}
+
+// untested says why files of tests cannot be run confined, "" when they can.
+func (c *Certification) untested(ctx context.Context, files []string) string {
+	if len(files) == 0 {
+		return c.untestable(ctx)
+	}
+	var whys, seen []string
+	for _, file := range files {
+		runner, err := testrun.RunnerOf(file)
+		if err != nil {
+			return told(err)
+		}
+		if slices.Contains(seen, runner) {
+			continue
+		}
+		seen = append(seen, runner)
+		program, err := c.o.Runners.Program(ctx, runner)
+		if err == nil {
+			_, err = c.holding(ctx, []coord.IdentityFile{program}, "", 0)
+		}
+		if err != nil {
+			whys = append(whys, fmt.Sprintf("%s is run by %s: %s", file, runner, told(err)))
+		}
+	}
+	return strings.Join(whys, "; ")
+}
+
+// untestable says why nothing at all can be run confined. Each run looks for
+// its own runner again.
+func (c *Certification) untestable(ctx context.Context) string {
+	why := "no program that runs tests was found: bun, node, python3 or go"
 	for _, p := range c.o.Runners.Programs(ctx) {
 		_, err := c.holding(ctx, []coord.IdentityFile{p}, "", 0)
 		if err == nil {
-			delete(why, coord.Test)
-			return append(out, coord.Test), why
+			return ""
 		}
-		why[coord.Test] = told(err)
+		why = told(err)
 	}
-	if why[coord.Test] == "" {
-		why[coord.Test] = "no program that runs tests was found: bun, node, python3 or go"
-	}
-	return out, why
+	return why
 }
 
 // Certify makes the probes of the sandbox, for every program that runs tests,

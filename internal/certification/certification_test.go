@@ -25,6 +25,15 @@ type runners []coord.IdentityFile
 
 func (r runners) Programs(context.Context) []coord.IdentityFile { return r }
 
+func (r runners) Program(_ context.Context, runner string) (coord.IdentityFile, error) {
+	for _, p := range r {
+		if filepath.Base(p.Path) == runner {
+			return p, nil
+		}
+	}
+	return coord.IdentityFile{}, coord.Errorf(coord.NotFound, "%s is not installed", runner)
+}
+
 // nobody is a directory without agents.
 type nobody struct{}
 
@@ -198,7 +207,7 @@ func TestOperationsAreOfferedOnlyWhileTheirCertificatesHold(t *testing.T) {
 			h := newHouse(t)
 			a := h.agent()
 			c.make(h, &a)
-			got, why := h.Certified(t.Context(), a)
+			got, why := h.Certified(t.Context(), a, nil)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("it may: %s", diff)
 			}
@@ -206,6 +215,42 @@ func TestOperationsAreOfferedOnlyWhileTheirCertificatesHold(t *testing.T) {
 				offered := strings.Contains(" "+join(got)+" ", " "+string(op)+" ")
 				if offered && why[op] != "" || !offered && !strings.Contains(why[op], c.why) {
 					t.Errorf("why not %s: %q, want %q", op, why[op], c.why)
+				}
+			}
+		})
+	}
+}
+
+func TestTestsAreOfferedOnlyWithACertificateForTheRunnersOfTheirFiles(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		certified []string
+		tests     []string
+		why       []string // none: tests are offered
+	}{
+		{"any runner, where no file is named", []string{"go"}, nil, nil},
+		{"the runner of the file", []string{"go"}, []string{"pkg/a_test.go"}, nil},
+		{"another runner", []string{"go"}, []string{"a.test.ts"}, []string{"a.test.ts is run by bun", "there is none", "signalbox sandbox certify"}},
+		{"one of two runners", []string{"bun"}, []string{"a.test.ts", "b.spec.js", "pkg/a_test.go"}, []string{"pkg/a_test.go is run by go", "signalbox sandbox certify"}},
+		{"both runners", []string{"bun", "go"}, []string{"a.test.ts", "pkg/a_test.go"}, nil},
+		{"neither of two runners", nil, []string{"a.test.ts", "pkg/a_test.go"}, []string{"run by bun", "run by go"}},
+		{"a runner that is not installed", []string{"bun", "go"}, []string{"test_a.py"}, []string{"test_a.py is run by python", "not installed"}},
+		{"a file that is no test", []string{"bun", "go"}, []string{"a.txt"}, []string{`no runner takes "a.txt"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			a := h.agent()
+			h.ofAgent(nil)
+			for _, name := range c.certified {
+				h.keeps(nil, coord.IdentityFile{Role: coord.FileRunner, Path: filepath.Join(h.dir, name)})
+			}
+			got, why := h.Certified(t.Context(), a, c.tests)
+			if offered := strings.HasSuffix(join(got), string(coord.Test)); offered != (c.why == nil) {
+				t.Errorf("it may %s: %q", join(got), why[coord.Test])
+			}
+			for _, part := range c.why {
+				if !strings.Contains(why[coord.Test], part) {
+					t.Errorf("the reason is %q, want %q in it", why[coord.Test], part)
 				}
 			}
 		})

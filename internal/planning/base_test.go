@@ -251,15 +251,18 @@ func TestAgainKeepsAnInstructionWithinItsBound(t *testing.T) {
 	}
 }
 
-// proven is what certificates show in a test; asked counts how often.
+// proven is what certificates show in a test; asked counts how often, and tests
+// are the files that it was asked for last.
 type proven struct {
 	can   []coord.Operation
 	why   map[coord.Operation]string
 	asked int
+	tests []string
 }
 
-func (p *proven) Certified(context.Context, coord.Agent) ([]coord.Operation, map[coord.Operation]string) {
+func (p *proven) Certified(_ context.Context, _ coord.Agent, tests []string) ([]coord.Operation, map[coord.Operation]string) {
 	p.asked++
+	p.tests = tests
 	return p.can, p.why
 }
 
@@ -312,8 +315,8 @@ func TestOperationsThatNoInspectionShowsNeedACertificate(t *testing.T) {
 					t.Errorf("the fault is %q", known.Fields[0].Message)
 				}
 			}
-			if c.certifier != nil && (c.certifier.asked > 0) != c.asks {
-				t.Errorf("the certifier was asked %d times", c.certifier.asked)
+			if c.certifier != nil && ((c.certifier.asked > 0) != c.asks || c.asks && !slices.Equal(c.certifier.tests, one.Tests)) {
+				t.Errorf("the certifier was asked %d times, for %q", c.certifier.asked, c.certifier.tests)
 			}
 		})
 	}

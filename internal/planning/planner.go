@@ -20,9 +20,10 @@ type Agents interface {
 }
 
 // Certifier says which operations beyond an agent's inspection are proven on
-// this machine now, and why not the others.
+// this machine now, and why not the others; testing, for the files of tests that
+// a task is granted.
 type Certifier interface {
-	Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string)
+	Certified(ctx context.Context, a coord.Agent, tests []string) ([]coord.Operation, map[coord.Operation]string)
 }
 
 // Options of a planner. Without a Certifier nothing is proven beyond

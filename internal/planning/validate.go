@@ -94,7 +94,7 @@ func (p *Planner) operationFaults(ctx context.Context, at string, t coord.PlanTa
 	var why map[coord.Operation]string
 	if p.proven != nil && slices.ContainsFunc(t.Operations, func(op coord.Operation) bool { return !slices.Contains(can, op) }) {
 		var more []coord.Operation
-		more, why = p.proven.Certified(ctx, a)
+		more, why = p.proven.Certified(ctx, a, t.Tests)
 		can = slices.Concat(can, slices.DeleteFunc(more, func(op coord.Operation) bool { return slices.Contains(can, op) }))
 	}
 	var f []coord.Field

@@ -84,7 +84,7 @@ func (o *owner) certified(w *order) error {
 	var can []coord.Operation
 	why := map[coord.Operation]string{}
 	if o.s.Certifier != nil {
-		can, why = o.s.Certifier.Certified(o.ctx, a)
+		can, why = o.s.Certifier.Certified(o.ctx, a, w.planned.Tests)
 	}
 	for _, op := range needed {
 		if !slices.Contains(can, op) {

@@ -30,9 +30,10 @@ type Children interface {
 }
 
 // Certifier says which operations beyond its inspection an agent may be given
-// now, and why not the others.
+// now, and why not the others; testing, for the files of tests that a task is
+// granted.
 type Certifier interface {
-	Certified(ctx context.Context, a coord.Agent) ([]coord.Operation, map[coord.Operation]string)
+	Certified(ctx context.Context, a coord.Agent, tests []string) ([]coord.Operation, map[coord.Operation]string)
 }
 
 // Options are what a Scheduler needs. Children may be nil where no route starts
