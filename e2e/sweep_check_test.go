@@ -91,7 +91,7 @@ func (r *swept) settled(a coord.Attempt) {
 	switch {
 	case a.Live():
 		r.t.Errorf("attempt %s/%d is %s when the job is over", a.Key, a.Number, a.State)
-	case a.State == coord.AttemptUnknown && a.Activity != coord.Ended:
+	case a.State == coord.AttemptUnknown && a.Activity != coord.Ended && !r.peers:
 		r.t.Errorf("attempt %s/%d is unknown and %s, though its processes are gone", a.Key, a.Number, a.Activity)
 	case a.State == coord.AttemptCompleted && (a.Receipt == nil || a.Statement == nil || a.Handed != coord.HandedAll):
 		r.t.Errorf("attempt %s/%d completed with receipt %v, statement %v, handed %q", a.Key, a.Number, a.Receipt, a.Statement, a.Handed)
@@ -158,6 +158,8 @@ func (r *swept) prompts(key string) int {
 		return 1 // before this run
 	case r.edit != nil:
 		return r.shop.turns()
+	case r.peers:
+		return r.got(key)
 	}
 	return count(r.told(key), "prompt")
 }
@@ -170,6 +172,9 @@ func (r *swept) answers(q coord.Request) (n int) {
 			return 1
 		}
 		return 0
+	}
+	if r.peers {
+		return r.gotAnswer(q)
 	}
 	for _, line := range r.told(q.Key) {
 		if strings.HasPrefix(line, "answer "+q.Content.Title) {
@@ -199,7 +204,7 @@ func (r *swept) compare() {
 	if diff := cmp.Diff(r.seen, again); diff != "" {
 		r.t.Errorf("the events are not those that were seen (-seen +now):\n%s", diff)
 	}
-	p := past{attempts: map[coord.AttemptID]*course{}}
+	p := past{askable: r.peers, attempts: map[coord.AttemptID]*course{}}
 	for i, e := range r.seen {
 		if e.Seq != int64(i)+1 {
 			r.t.Fatalf("event %d has the sequence %d", i+1, e.Seq)
@@ -217,7 +222,8 @@ func (r *swept) compare() {
 
 // past follows attempts by the events alone.
 type past struct {
-	started  bool
+	// askable tells that one that has a receipt is followed across a death.
+	askable  bool
 	attempts map[coord.AttemptID]*course
 }
 
@@ -231,7 +237,7 @@ func (p *past) add(e coord.Event) error {
 	switch e.Kind {
 	case coord.WorkerStarted:
 		for _, c := range p.attempts {
-			c.orphan = c.state != coord.AttemptUnknown && !coord.Attempts.Final(c.state)
+			c.orphan = c.state != coord.AttemptUnknown && !coord.Attempts.Final(c.state) && (!p.askable || c.receipt == nil)
 		}
 		return nil
 	case coord.AttemptChanged:

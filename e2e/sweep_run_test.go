@@ -46,18 +46,23 @@ type scenario struct {
 	// the approval of what it wrote.
 	edit    *edited
 	landing bool
+	// peers tells that those who work are the peers of the tasks' names.
+	peers bool
 }
 
 // swept is one run of a scenario.
 type swept struct {
 	*world
 	scenario
+	outer  *testing.T
 	deaths string
 	trace  string
 	log    string // the folder of the agents' own accounts
 	ref    string
-	shop   *shop  // for an edit
-	space  string // the workspace of an edit
+	shop   *shop // for an edit
+	// counter counts what reaches the A2A peer, for peers.
+	counter *counter
+	space   string // the workspace of an edit
 	// victim is a file that somebody else writes to between a death and the
 	// restart, "" for none; was is the hash of what was there before, "" for
 	// nothing.
@@ -70,8 +75,9 @@ type swept struct {
 	fault   error                                   // of what follows or restarts
 }
 
-// open starts a run; deaths is as for SIGNALBOX_FAULT.
-func (s scenario) open(t *testing.T, deaths string) *swept {
+// open starts a run; deaths is as for SIGNALBOX_FAULT. What runs share lives as
+// long as outer.
+func (s scenario) open(t, outer *testing.T, deaths string) *swept {
 	t.Helper()
 	dir := t.TempDir()
 	r := &swept{scenario: s, deaths: deaths, trace: filepath.Join(dir, "trace"), log: dir, decided: map[coord.RequestID]coord.DecisionState{}}
@@ -82,6 +88,7 @@ func (s scenario) open(t *testing.T, deaths string) *swept {
 	} else {
 		r.furnish(t, env)
 	}
+	r.outer = outer
 	// From here on points are counted, and somebody dies.
 	if err := os.WriteFile(r.trace, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -106,6 +113,9 @@ func (r *swept) run() (points []string, first int) {
 	stop := r.follow()
 	for _, agent := range slices.Sorted(maps.Keys(r.modes)) {
 		r.enroll(agent, r.modes[agent])
+	}
+	if r.peers {
+		r.enlist(r.outer)
 	}
 	switch {
 	case r.landing:
@@ -149,6 +159,9 @@ func (r *swept) run() (points []string, first int) {
 	r.compare()
 	if r.fault != nil {
 		r.t.Error(r.fault)
+	}
+	if r.peers {
+		r.giveUp()
 	}
 	r.close()
 	return points, first
@@ -245,12 +258,17 @@ func (r *swept) keep(ctx context.Context) error {
 	}
 }
 
-// enroll registers an agent. Where a death strikes the inspection, the operator
-// inspects again.
+// enroll registers an agent of the sweep's own.
 func (r *swept) enroll(agent, mode string) {
 	r.t.Helper()
 	name, value, _ := strings.Cut(r.mark, "=")
-	cfg := coord.AgentConfig{Route: coord.RouteACP, Executable: sweepAgent, Args: []string{mode, filepath.Join(r.log, agent)}, Env: map[string]string{name: value}}
+	r.list(agent, coord.AgentConfig{Route: coord.RouteACP, Executable: sweepAgent, Args: []string{mode, filepath.Join(r.log, agent)}, Env: map[string]string{name: value}})
+}
+
+// list puts an agent into the directory. Where a death strikes the inspection,
+// the operator inspects again.
+func (r *swept) list(agent string, cfg coord.AgentConfig) {
+	r.t.Helper()
 	must[coord.Agent](r.world, "add "+agent)(r.client.AddAgent(r.ctx, agent, cfg))
 	for range 2 {
 		a := must[coord.Agent](r.world, "inspect "+agent)(r.client.InspectAgent(r.ctx, agent))
@@ -271,7 +289,7 @@ func (r *swept) operate() {
 			return false
 		}
 		for _, q := range inbox.Requests {
-			if q.Content.Title == "decide" || r.edit != nil {
+			if q.Content.Title == "decide" || r.edit != nil || r.peers {
 				r.answer(q)
 			}
 		}
@@ -304,11 +322,14 @@ func (r *swept) wrote() bool {
 // answer decides a request, and remembers what was answered to that.
 func (r *swept) answer(q coord.Request) {
 	r.t.Helper()
-	on := coord.DecisionApprove
-	if r.deny || q.Change != nil && q.Change.Path == denied {
-		on = coord.DecisionDeny
+	d := approval.Decision{Decision: coord.DecisionApprove, Digest: q.Digest}
+	switch {
+	case r.deny || q.Change != nil && q.Change.Path == denied:
+		d.Decision = coord.DecisionDeny
+	case q.Kind == coord.Question:
+		d.Decision, d.Answer = coord.DecisionAnswer, string(q.ID)
 	}
-	decided, err := r.client.Decide(r.ctx, string(q.ID), approval.Decision{Decision: on, Digest: q.Digest})
+	decided, err := r.client.Decide(r.ctx, string(q.ID), d)
 	// A conflict tells that its attempt was lost meanwhile.
 	if coord.CodeOf(err) != coord.Conflict && !r.away("decide", err) {
 		r.decided[q.ID] = decided.Decision

@@ -28,6 +28,7 @@ var scenarios = []scenario{
 	{name: "stop", tasks: []coord.PlanTask{task("hold", "hold", "hold")}, modes: map[string]string{"hold": "hold"}, stop: true, from: "event.receipt.after"},
 	{name: "orphan", tasks: []coord.PlanTask{task("orphan", "orphan", "stay"), task("after", "after", "go on", "orphan")},
 		modes: map[string]string{"orphan": "orphan", "after": "echo"}, base: "event.text.after:1"},
+	distant,
 	{name: "staged", edit: &staged, from: "event.receipt.after", only: append([]string{"artifact."}, onlyEdits...), ends: true},
 	{name: "each", edit: &each, from: "event.receipt.after", only: onlyEdits, ends: true},
 }
@@ -79,7 +80,7 @@ func TestSweep(t *testing.T) {
 	hit := map[string]bool{}
 	trace := func(s scenario) func(*testing.T) {
 		return func(t *testing.T) {
-			r := s.open(t, "")
+			r := s.open(t, outer, "")
 			points, first := r.run()
 			found := s.sweep(points, first)
 			t.Logf("%d points hit, %d deaths", len(points), len(found))
@@ -108,10 +109,10 @@ func TestSweep(t *testing.T) {
 	}
 	missed := 0
 	t.Run("kill", func(t *testing.T) {
-		t.Run(underWay.name, func(t *testing.T) { underWay.open(t, "").run() })
+		t.Run(underWay.name, func(t *testing.T) { underWay.open(t, outer, "").run() })
 		for _, d := range deaths {
 			t.Run(d.String(), func(t *testing.T) {
-				r := d.open(t, d.at)
+				r := d.open(t, outer, d.at)
 				r.victim = d.victim
 				r.run()
 				if !r.reached() {
