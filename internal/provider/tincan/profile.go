@@ -24,12 +24,14 @@ const (
 // maxWord bounds the name of an agent and an address in a profile.
 const maxWord = 1 << 10
 
-// profile is what a profile file says of who we are. The program rewrites the
-// file each day, with the relay's key and addresses; these members stay.
+// profile is what a profile file says of who we are and of the way to the relay.
+// The program rewrites the file each day, with the relay's key and addresses;
+// these members stay.
 type profile struct {
 	Path  string `json:"path"`
 	Agent string `json:"agent"`
 	Relay string `json:"relay"`
+	Proxy string `json:"proxy,omitempty"`
 	// open is set when other users may read the file, and with it the key.
 	open bool
 }
@@ -70,8 +72,8 @@ func readProfile(path string) (profile, error) {
 	switch {
 	case p.Agent == "" || p.Relay == "":
 		return bad(coord.Unauthenticated, "belongs to nobody yet; join with 'tincan join' and TINCAN_CONFIG set to it")
-	case !word(p.Agent) || !word(p.Relay):
-		return bad(coord.Invalid, "names its agent or relay in a form that cannot be right")
+	case !word(p.Agent) || !word(p.Relay) || p.Proxy != "" && !word(p.Proxy):
+		return bad(coord.Invalid, "names its agent, relay or proxy in a form that cannot be right")
 	}
 	return p, nil
 }

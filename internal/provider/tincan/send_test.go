@@ -314,6 +314,9 @@ func TestStaleProgramOrProfileSendsNothing(t *testing.T) {
 			_, err := tincantest.Profile(b.dir, "signalbox", "http://relay.elsewhere.example")
 			return err
 		}, provider.CauseStale},
+		{"another proxy", func(b *bench) error {
+			return os.WriteFile(b.config.Tincan.Profile, []byte(`{"agent":"signalbox","relay":"http://relay.example","proxy":"socks5://elsewhere.example"}`), 0o600)
+		}, provider.CauseStale},
 		{"no profile", func(b *bench) error { return os.Remove(b.config.Tincan.Profile) }, provider.CauseStale},
 		{"nobody's profile", func(b *bench) error {
 			_, err := tincantest.Profile(b.dir, "", "http://relay.example")
