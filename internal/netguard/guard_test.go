@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -31,7 +32,14 @@ import (
 	"signalbox/internal/coord"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if files := os.Getenv("NETGUARD_SERVE"); files != "" {
+		cert, key, _ := strings.Cut(files, ",")
+		fmt.Fprintln(os.Stderr, serveMany(cert, key))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // names is a resolver with a list of answers for each name: each question of a
 // family takes the next, and the last stays.
@@ -70,7 +78,7 @@ type authority struct {
 	file string
 }
 
-func newAuthority(t *testing.T) authority {
+func newAuthority(t testing.TB) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -96,7 +104,7 @@ func newAuthority(t *testing.T) authority {
 }
 
 // issue makes a certificate for a name that is valid for a while around now.
-func (a authority) issue(t *testing.T, name string, until time.Time) tls.Certificate {
+func (a authority) issue(t testing.TB, name string, until time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -113,6 +121,23 @@ func (a authority) issue(t *testing.T, name string, until time.Time) tls.Certifi
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// files writes a certificate and its key.
+func (a authority) files(t testing.TB, name string) (certFile, keyFile string) {
+	t.Helper()
+	c := a.issue(t, name, time.Now().Add(time.Hour))
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: c.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
 }
 
 // serve starts a real peer; with certificates it speaks TLS. It gives the port.
