@@ -105,7 +105,7 @@ type SignedCard struct {
 // by ES256, RS256 and EdDSA.
 func A2ASignedCards(t testing.TB, origin string) []SignedCard {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t, "node"), installed(t, a2aJS1Installed, "a2a-js1", "sign.mjs"))
+	cmd := exec.CommandContext(t.Context(), node(t), installed(t, a2aJS1Installed, "a2a-js1", "sign.mjs"))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ORIGIN=" + origin}
 	out, err := cmd.Output()
 	if err != nil {
@@ -147,9 +147,9 @@ func startA2A(t testing.TB, part func() (string, error), name string, env ...str
 	t.Helper()
 	var cmd *exec.Cmd
 	if name == "a2a-go2" {
-		cmd = exec.Command(installed(t, part, name)) //nolint:noctx // the test's cleanup ends it
+		cmd = exec.CommandContext(t.Context(), installed(t, part, name))
 	} else {
-		cmd = exec.Command(program(t, "node"), installed(t, part, name, "server.mjs")) //nolint:noctx // the test's cleanup ends it
+		cmd = exec.CommandContext(t.Context(), node(t), installed(t, part, name, "server.mjs"))
 	}
 	cmd.Env = append(env, "PATH="+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

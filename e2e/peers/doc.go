@@ -1,6 +1,7 @@
 // Package peers gives tests the programs that nobody of this project wrote:
 // OpenCode, Codex, the example agent and the example client of the TypeScript SDK,
-// an agent on the Go SDK, and the headless client acpx.
+// an agent on the Go SDK, the headless client acpx, and servers of A2A on three
+// official SDKs.
 //
 // It promises that a test gets a program that is installed, pinned by a lock
 // file and set up to touch nothing but its own scratch directories and the

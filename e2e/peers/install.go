@@ -37,8 +37,10 @@ var goagentFiles = []string{"main.go", "go.mod", "go.sum"}
 // directory. Errors are ErrUnavailable or faults of the project, such as a
 // lock file that does not fit.
 func Install() (string, error) {
-	if cache, err := npmInstalled(); err != nil {
-		return cache, err
+	for _, part := range []func() (string, error){npmInstalled, a2aJS03Installed, a2aJS1Installed, a2aGoInstalled} {
+		if cache, err := part(); err != nil {
+			return cache, err
+		}
 	}
 	return goagentInstalled()
 }

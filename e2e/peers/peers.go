@@ -90,7 +90,7 @@ func OpenCode(t testing.TB, modelURL string) Spec {
 func SDKExampleAgent(t testing.TB) Spec {
 	t.Helper()
 	script := installed(t, npmInstalled, "node_modules", "@agentclientprotocol", "sdk", "dist", "examples", "agent.js")
-	return Spec{Executable: program(t, "node"), Args: []string{script}, Env: private(t.TempDir())}
+	return Spec{Executable: node(t), Args: []string{script}, Env: private(t.TempDir())}
 }
 
 // SDKExampleClient is the example client of the same package, unmodified,
@@ -116,7 +116,7 @@ func SDKExampleClient(t testing.TB, agent Spec) Spec {
 	}
 	env := private(home)
 	env["PATH"] = shim + string(os.PathListSeparator) + env["PATH"]
-	return Spec{Executable: program(t, "node"), Args: []string{script}, Env: env}
+	return Spec{Executable: node(t), Args: []string{script}, Env: env}
 }
 
 // GoSDKAgent is the agent of the directory goagent, on the Go SDK. It echoes
@@ -141,7 +141,7 @@ func ACPX(t testing.TB, agent Spec, prompt string) Spec {
 		t.Fatalf("write the command of the agent: %v", err)
 	}
 	return Spec{
-		Executable: program(t, "node"),
+		Executable: node(t),
 		Args: []string{
 			cli, "--agent", wrapper, "--cwd", home, "--no-fs", "--no-terminal", "--deny-all",
 			"--format", "json", "--timeout", "60", "exec", prompt,
@@ -196,16 +196,16 @@ func installed(t testing.TB, part func() (string, error), elem ...string) string
 	return path
 }
 
-// program gives the absolute path of a program of this machine.
-func program(t testing.TB, name string) string {
+// node gives the absolute path of this machine's Node.js.
+func node(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
+	path, err := exec.LookPath("node")
 	if err != nil {
-		missing(t, fmt.Errorf("%w: %s is not installed", ErrUnavailable, name))
+		missing(t, fmt.Errorf("%w: Node.js is not installed", ErrUnavailable))
 	}
 	path, err = filepath.Abs(path)
 	if err != nil {
-		t.Fatalf("find %s: %v", name, err)
+		t.Fatalf("find node: %v", err)
 	}
 	return path
 }

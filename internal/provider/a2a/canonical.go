@@ -21,7 +21,7 @@ func canonical(doc []byte) ([]byte, bool) {
 }
 
 func appendCanonical(out, v []byte) ([]byte, bool) {
-	ok := true
+	var ok bool
 	switch {
 	case jsonwalk.IsObject(v):
 		members := map[string][]byte{}

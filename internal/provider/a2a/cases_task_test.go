@@ -69,10 +69,11 @@ func (p *peer) works() {
 var taskCases = []fieldCase{
 	{"16 a cancellation that succeeds and cancels nothing confirms nothing", func(t *testing.T, p *peer) {
 		p.works()
-		var state atomic.Value
-		state.Store("working")
+		var cancelled atomic.Bool
 		p.on["cancel"] = func(c *call) { c.reply(c.at("canceled")) } // so it says
-		p.on["get"] = func(c *call) { c.reply(c.at(state.Load().(string), c.text("a", "part"))) }
+		p.on["get"] = func(c *call) {
+			c.reply(c.at(map[bool]string{false: "working", true: "canceled"}[cancelled.Load()], c.text("a", "part")))
+		}
 		at := p.begin()
 		at.until(provider.EventText)
 		if got, err := at.session.Cancel(t.Context()); got != provider.CancelAsked || err != nil {
@@ -84,7 +85,7 @@ var taskCases = []fieldCase{
 		if e, err := at.session.Next(ctx); err == nil {
 			t.Errorf("there came %s", told1(e))
 		}
-		state.Store("canceled")
+		cancelled.Store(true)
 		if e, _ := at.last(); e.End == nil || e.End.State != coord.AttemptCancelled || p.count("get") <= asked {
 			t.Errorf("it ended with %s", told1(e))
 		}

@@ -143,7 +143,7 @@ func (e *endpoint) post(ctx context.Context, method string, params any, work boo
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
 	setVersion(req, e.version)
-	res, err := e.guard.Do(ctx, e.access, req)
+	res, err := e.guard.Do(ctx, e.access, req) //nolint:bodyclose // the answer's close does
 	if err != nil {
 		return nil, err
 	}

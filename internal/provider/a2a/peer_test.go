@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -141,9 +142,9 @@ func (p *peer) count(name string) int {
 func (p *peer) last(name string) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.got) - 1; i >= 0; i-- {
-		if p.got[i].name == name {
-			return p.got[i]
+	for _, c := range slices.Backward(p.got) {
+		if c.name == name {
+			return c
 		}
 	}
 	return &call{}
