@@ -27,7 +27,7 @@ func serveMany(certFile, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
