@@ -72,7 +72,7 @@ func (b *Box) Copy(workspace string, changes []Change) (path string, release fun
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := newRunDir(b.dir)
+	dir, err := newRunDir(b.dir, "")
 	if err != nil {
 		return "", nil, err
 	}

@@ -185,7 +185,6 @@ func (r *run) supervise(ctx context.Context, o order) (Outcome, error) {
 	var readers sync.WaitGroup
 	var output, report []byte
 	var replies []reply
-	readers.Go(func() { sendOrder(p.order, o) })
 	readers.Go(func() { replies = readReplies(p.status) })
 	readers.Go(func() {
 		var over bool
@@ -208,6 +207,8 @@ func (r *run) supervise(ctx context.Context, o order) (Outcome, error) {
 			r.kill(Cancelled)
 		}
 	})
+	// Whoever ends the run ends this too.
+	sendOrder(p.order, o)
 	<-w.ended
 	timer.Stop()
 	stop()

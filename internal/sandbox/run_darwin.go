@@ -18,9 +18,6 @@ const ReportPath = "/dev/fd/3"
 func arrange(s Spec, dir runDir, id fileID, masks []mask, _ bool) (order, error) {
 	o := newOrder(s, dir, id)
 	o.Masks = masks
-	if err := os.Mkdir(o.Scratch, 0o700); err != nil {
-		return o, scratchError(err)
-	}
 	if len(s.Changes) == 0 {
 		return o, nil
 	}

@@ -19,14 +19,6 @@ var tiers = []coord.Tier{coord.TierNamespaces, coord.TierLandlock}
 func arrange(s Spec, dir runDir, id fileID, masks []mask, copied bool) (order, error) {
 	o := newOrder(s, dir, id)
 	o.Masks = masks
-	// In tier 1 the scratch space is a mount within the new root.
-	made := o.Scratch
-	if s.Tier == coord.TierNamespaces {
-		made = o.Root
-	}
-	if err := os.Mkdir(made, 0o700); err != nil {
-		return o, scratchError(err)
-	}
 	if len(s.Changes) == 0 {
 		return o, nil
 	}

@@ -28,13 +28,22 @@ func (d runDir) root() string    { return filepath.Join(d.path, "root") }
 func (d runDir) layer() string   { return filepath.Join(d.path, "layer") }
 func (d runDir) tree() string    { return filepath.Join(d.path, "tree") }
 
-func newRunDir(dir string) (runDir, error) {
+// newRunDir makes the directory of a run in a tier, with what each run there
+// needs: in tier 1 the scratch space is a mount within the new root.
+func newRunDir(dir string, tier coord.Tier) (runDir, error) {
 	path, err := os.MkdirTemp(dir, runPrefix)
 	if err != nil {
 		return runDir{}, scratchError(err)
 	}
 	d := runDir{path: path}
 	if d.lock, err = lockDir(path); err != nil {
+		return runDir{}, scratchError(errors.Join(err, d.remove()))
+	}
+	part := d.scratch()
+	if tier == coord.TierNamespaces {
+		part = d.root()
+	}
+	if err := os.Mkdir(part, 0o700); err != nil {
 		return runDir{}, scratchError(errors.Join(err, d.remove()))
 	}
 	return d, nil

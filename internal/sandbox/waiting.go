@@ -42,7 +42,7 @@ func begin(tier coord.Tier, helper, dir string) (w *waiting, err error) {
 		return nil, err
 	}
 	w.mounts = watchMounts()
-	if w.dir, err = newRunDir(dir); err != nil {
+	if w.dir, err = newRunDir(dir, tier); err != nil {
 		return nil, errors.Join(err, w.mounts.close())
 	}
 	if w.pipes, err = newPipes(); err != nil {
