@@ -129,7 +129,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	}
 	e := a.endpoint(c, d)
 	if err := e.probe(ctx, a.o.Timing.Setup); err != nil {
-		return nil, unsent(ctx, "a look for a task", err)
+		return nil, unsent(ctx, "a task that does not exist", err)
 	}
 	h, err := provider.EncodeHandle(1, d)
 	if err != nil {
@@ -214,7 +214,7 @@ func told(err error) string {
 	case *faultError:
 		return f.reason
 	}
-	return "the cause is in the log"
+	return "the connection failed"
 }
 
 func clip(s string, limit int) string { return stdio.Clip(s, limit) }

@@ -22,6 +22,10 @@ const declined = "The operator declined to answer."
 // them.
 const settleHistory = 100
 
+// maxAsked bounds the requests of one attempt; a person answers far fewer in two
+// hours.
+const maxAsked = 500
+
 // ask is one time that the task waits for us, as a request to the operator.
 type ask struct {
 	stdio.Pending
@@ -127,6 +131,11 @@ func (s *session) interrupt(st status, history []message) {
 	withdrawn := old != nil && !old.taken
 	if withdrawn {
 		old.settle(provider.Undeliverable)
+	}
+	if len(s.asks.all) >= maxAsked {
+		s.mu.Unlock()
+		s.lose(provider.CauseRequests, "The peer asked for more than a person can answer; it is not followed any more.")
+		return
 	}
 	p := s.asks.next(base)
 	cancelled := s.cancelled

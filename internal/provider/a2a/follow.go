@@ -190,7 +190,7 @@ func (s *session) lostAlready() bool {
 // aside asks for the task while a stream is open.
 func (s *session) aside() {
 	if s.taskID() != "" && !s.isOver() {
-		s.ask()
+		s.ask(true)
 	}
 }
 

@@ -55,7 +55,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	}
 	e := a.endpoint(c, handle{Version: c.Version, URL: address, Tenant: tenant})
 	if err := e.probe(ctx, a.o.Timing.Setup); err != nil {
-		return problem(err, "a look for a task")
+		return problem(err, "a task that does not exist")
 	}
 	in.Capabilities = append(in.Capabilities, coord.Capability{Name: "tasks by " + jsonRPC + " " + c.Version, Has: true, Evidence: coord.Measured, Detail: clip(address, coord.MaxReason)})
 	in.Auth = coord.AuthReady

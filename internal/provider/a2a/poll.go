@@ -19,7 +19,7 @@ func (s *session) follow() {
 	wait, idle := s.timing.Poll, 0
 	for s.ctx.Err() == nil && !s.isOver() {
 		before := s.progress
-		s.ask()
+		s.ask(false)
 		if s.isOver() || s.ctx.Err() != nil {
 			return
 		}
@@ -88,8 +88,9 @@ func (s *session) after(err error) {
 	}
 }
 
-// ask asks for the task once.
-func (s *session) ask() {
+// ask asks for the task once. Beside a stream, which is followed all the same,
+// a failure means nothing.
+func (s *session) ask(beside bool) {
 	p := s.unsettled()
 	history := 0
 	if p != nil || s.resumed && !s.seen() {
@@ -103,7 +104,9 @@ func (s *session) ask() {
 		err = malformed("our task in another context")
 	}
 	if err != nil {
-		s.miss(err)
+		if !beside {
+			s.miss(err)
+		}
 		return
 	}
 	s.failing = time.Time{}
