@@ -44,6 +44,7 @@ var measurements = []struct {
 	{"dispatch", measureDispatch},
 	{"serve", measureServe},
 	{"model-agent", measureModelAgent},
+	{"peers", measurePeers},
 	{"sandbox", measureSandbox},
 	{"binary", measureBinary},
 }

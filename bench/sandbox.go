@@ -148,14 +148,15 @@ func overhead(ctx context.Context, b *bench, box *sandbox.Box, p confined) ([]fi
 	direct := median(took["direct"])
 	over := func(way string) float64 { return ms(median(took[way]) - direct) }
 	beside := fmt.Sprintf("over %.1f ms directly", ms(direct))
+	const warm = "; a stage waits, as for all runs but a person's first"
 	goal := func(name string, value, _ float64) figure {
-		return told(name, value, "ms", beside+"; bubblewrap is not installed")
+		return told(name, value, "ms", beside+"; bubblewrap is not installed"+warm)
 	}
 	var wrap float64
 	if bwrap != "" {
 		wrap = over("bubblewrap")
 		beside = fmt.Sprintf("%s; bubblewrap %.1f ms", beside, wrap)
-		goal = func(name string, value, most float64) figure { return atMost(name, value, most, "ms", beside) }
+		goal = func(name string, value, most float64) figure { return atMost(name, value, most, "ms", beside+warm) }
 	}
 	var figures []figure
 	for i, tier := range benchTiers {

@@ -1,0 +1,197 @@
+// Command a2aclient measures Signalbox's own way to A2A peers, from the adapter
+// down to the socket, as the two programs in e2e/peers/a2a that are named client
+// measure that of the SDKs. It prints one line of JSON, and ends when its input
+// does, so that its memory can be looked at.
+//
+//	a2aclient trips CARD N     send work N times, each until its receipt
+//	a2aclient stream CARD      send work once, and read the answer to its end
+//	a2aclient poll CARD N      follow N tasks at once, each by a question for it
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"signalbox/internal/coord"
+	"signalbox/internal/netguard"
+	"signalbox/internal/provider"
+	"signalbox/internal/provider/a2a"
+)
+
+// outcome is what is printed.
+type outcome struct {
+	Nanoseconds int64 `json:"ns"`
+	// Bytes are those of the text that arrived.
+	Bytes int `json:"bytes"`
+}
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "a2aclient:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("it takes trips CARD N, stream CARD or poll CARD N")
+	}
+	n := 1
+	if len(args) > 2 {
+		var err error
+		if n, err = strconv.Atoi(args[2]); err != nil {
+			return err
+		}
+	}
+	guard := netguard.New(netguard.Options{})
+	defer guard.Close()
+	c := &caller{adapter: a2a.New(guard, a2a.Options{Logger: slog.New(slog.DiscardHandler)})}
+	if err := c.look(ctx, args[1]); err != nil {
+		return err
+	}
+	do, ok := map[string]func(context.Context, int) (outcome, error){"trips": c.trips, "stream": c.stream, "poll": c.poll}[args[0]]
+	if !ok {
+		return fmt.Errorf("it does not know %s", args[0])
+	}
+	out, err := do(ctx, n)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// caller has one peer.
+type caller struct {
+	adapter *a2a.Adapter
+	work    provider.Work
+}
+
+// look inspects the peer, as it is before each approval.
+func (c *caller) look(ctx context.Context, card string) error {
+	u, err := url.Parse(card)
+	if err != nil {
+		return err
+	}
+	cfg := coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{Card: card, Origin: netguard.OriginOf(u), Version: "1.0", Private: true}}
+	seen, err := c.adapter.Inspect(ctx, provider.Target{Agent: "peer", Revision: 1, Config: cfg})
+	if err != nil {
+		return err
+	}
+	if seen.Problem != "" {
+		return errors.New(seen.Problem)
+	}
+	c.work = provider.Work{Agent: "peer", Revision: 1, Config: cfg, Identity: seen.Identity, Prompt: "measure"}
+	return nil
+}
+
+// next gives the first event that is wanted, and counts text on the way.
+func next(ctx context.Context, s provider.Session, text *int, want ...provider.EventKind) (provider.Event, error) {
+	for {
+		e, err := s.Next(ctx)
+		if err != nil {
+			return e, err
+		}
+		if e.Text != nil {
+			*text += len(e.Text.Text)
+		}
+		for _, kind := range want {
+			if e.Kind == kind {
+				return e, nil
+			}
+		}
+		if e.Kind == provider.EventLost {
+			return e, errors.New(e.Lost.Reason)
+		}
+	}
+}
+
+// trips counts the time from the send to the receipt.
+func (c *caller) trips(ctx context.Context, n int) (outcome, error) {
+	var out outcome
+	for range n {
+		s, err := c.adapter.Prepare(ctx, c.work)
+		if err != nil {
+			return out, err
+		}
+		began := time.Now()
+		if _, err := s.Send(ctx); err != nil {
+			return out, err
+		}
+		if _, err := next(ctx, s, &out.Bytes, provider.EventReceipt); err != nil {
+			return out, err
+		}
+		out.Nanoseconds += time.Since(began).Nanoseconds()
+		if _, err := s.Close(ctx); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// stream counts the time from the send to the end of the answer.
+func (c *caller) stream(ctx context.Context, _ int) (outcome, error) {
+	var out outcome
+	s, err := c.adapter.Prepare(ctx, c.work)
+	if err != nil {
+		return out, err
+	}
+	began := time.Now()
+	if _, err := s.Send(ctx); err != nil {
+		return out, err
+	}
+	end, err := next(ctx, s, &out.Bytes, provider.EventEnd)
+	if err != nil {
+		return out, err
+	}
+	out.Nanoseconds = time.Since(began).Nanoseconds()
+	if end.End.State != coord.AttemptCompleted {
+		return out, fmt.Errorf("the work ended as %s: %s", end.End.State, end.End.Reason)
+	}
+	_, err = s.Close(ctx)
+	return out, err
+}
+
+// poll follows many tasks of an earlier process until all of them ended.
+func (c *caller) poll(ctx context.Context, n int) (outcome, error) {
+	var out outcome
+	s, err := c.adapter.Prepare(ctx, c.work)
+	if err != nil {
+		return out, err
+	}
+	handle := s.Handle()
+	if _, err := s.Close(ctx); err != nil {
+		return out, err
+	}
+	began := time.Now()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			s, err := c.adapter.Reattach(ctx, c.work, handle, &coord.Receipt{Kind: "task", Reference: fmt.Sprintf("task-%d", i)})
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			var text int
+			_, err = next(ctx, s, &text, provider.EventEnd)
+			_, closed := s.Close(ctx)
+			errs[i] = errors.Join(err, closed)
+		})
+	}
+	all.Wait()
+	out.Nanoseconds = time.Since(began).Nanoseconds()
+	return out, errors.Join(errs...)
+}
