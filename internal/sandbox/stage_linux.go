@@ -22,7 +22,8 @@ import (
 // thread, because credentials and restrictions belong to a thread until exec.
 func stage() {
 	runtime.LockOSThread()
-	// Nobody of the same user looks into this process, also while it waits.
+	// Nobody of the same user looks into this process by /proc, also while it
+	// waits. That a user namespace's owner may trace who is in it stays so.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		fail(stagePrivs, err)
 	}
