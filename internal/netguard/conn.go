@@ -34,6 +34,9 @@ func (c *timed) Write(b []byte) (int, error) {
 // conn counts the bytes of requests that were handed to it, above TLS.
 type conn struct {
 	net.Conn
+	// socket is what is below everything.
+	socket net.Conn
+
 	mu     sync.Mutex
 	count  int64
 	sealed bool

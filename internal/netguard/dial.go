@@ -25,7 +25,7 @@ func isHTTPS(origin string) bool { return strings.HasPrefix(origin, "https://") 
 
 // dial connects to the peer of an Access, with TLS where its origin is https.
 // Every failure of it is before the first byte of a request.
-func (g *Guard) dial(ctx context.Context, a Access) (net.Conn, error) {
+func (g *Guard) dial(ctx context.Context, a Access) (*conn, error) {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
@@ -56,14 +56,14 @@ func (g *Guard) dial(ctx context.Context, a Access) (net.Conn, error) {
 	}
 	bounded := &timed{Conn: raw, limits: g.limits}
 	if !isHTTPS(a.Origin) {
-		return &conn{Conn: bounded}, nil
+		return &conn{Conn: bounded, socket: raw}, nil
 	}
 	secured, err := g.secure(ctx, a, u.Hostname(), bounded)
 	if err != nil {
 		_ = raw.Close() // the handshake's error is the one to tell
 		return nil, err
 	}
-	return &conn{Conn: secured}, nil
+	return &conn{Conn: secured, socket: raw}, nil
 }
 
 // resolve gives the addresses of a host, after a look at every one: one that is

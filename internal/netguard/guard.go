@@ -73,8 +73,9 @@ type limits struct {
 type peer struct {
 	access Access
 	kept   *http.Transport
-	// alone makes a connection for each request.
+	// alone makes a connection for each request, or takes one that was made ahead.
 	alone *http.Transport
+	ahead ahead
 }
 
 var errClosed = coord.Errorf(coord.Unavailable, "Signalbox is stopping: nothing is sent any more")
@@ -232,7 +233,20 @@ func (g *Guard) peer(a Access) (*peer, error) {
 			break
 		}
 	}
-	p := &peer{access: a, kept: g.transport(a, true), alone: g.transport(a, false)}
+	dial := func(ctx context.Context) (net.Conn, error) {
+		c, err := g.dial(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	p := &peer{access: a, kept: g.transport(true, dial)}
+	p.alone = g.transport(false, func(ctx context.Context) (net.Conn, error) {
+		if c := p.ahead.take(); c != nil {
+			return c, nil
+		}
+		return dial(ctx)
+	})
 	g.peers[a] = p
 	return p, nil
 }
@@ -240,15 +254,16 @@ func (g *Guard) peer(a Access) (*peer, error) {
 func (p *peer) close() {
 	p.kept.CloseIdleConnections()
 	p.alone.CloseIdleConnections()
+	p.ahead.close()
 }
 
 // transport is one without what the standard one does by itself: no proxy, no
 // compression (a small body may then become a huge one), no HTTP/2 (whose
 // frames have no bounds that we could set), no dialling but ours.
-func (g *Guard) transport(a Access, keep bool) *http.Transport {
+func (g *Guard) transport(keep bool, connect func(context.Context) (net.Conn, error)) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return g.dial(ctx, a) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
 	return &http.Transport{
 		DialContext: dial, DialTLSContext: dial, Protocols: protocols,
 		DisableCompression: true, DisableKeepAlives: !keep,
