@@ -129,9 +129,13 @@ func (b *Box) try(ctx context.Context, tier coord.Tier) (Outcome, error) {
 func (b *Box) helperPath() (string, error) {
 	path, err := filepath.EvalSymlinks(b.helper)
 	if err != nil {
-		return "", &coord.Error{Code: coord.Unavailable, Message: "The program of Signalbox is no longer where it was started from; start signalbox serve again.", Err: err}
+		return "", helperError(err)
 	}
 	return path, nil
+}
+
+func helperError(err error) error {
+	return &coord.Error{Code: coord.Unavailable, Message: "The program of Signalbox is no longer where it was started from; start signalbox serve again.", Err: err}
 }
 
 // fileID is an inode and the state of its content. Whoever may change the

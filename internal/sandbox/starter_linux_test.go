@@ -174,6 +174,18 @@ func TestStageThatNoLongerFitsIsNotTaken(t *testing.T) {
 	}
 }
 
+func TestRunWithoutOurProgramSaysSo(t *testing.T) {
+	box, err := sandbox.New(filepath.Join(t.TempDir(), "absent"), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Close()
+	box.Announce(coord.TierLandlock)
+	if _, err := box.Run(t.Context(), sh(t, coord.TierLandlock, t.TempDir(), "exit 0")); coord.CodeOf(err) != coord.Unavailable || !strings.Contains(err.Error(), "signalbox serve") {
+		t.Errorf("it gave %v", err)
+	}
+}
+
 func TestStageThatNobodyTakesEnds(t *testing.T) {
 	box := newBox(t)
 	box.HurrySpares(100*time.Millisecond, 10*time.Millisecond)

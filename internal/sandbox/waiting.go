@@ -39,7 +39,7 @@ func begin(tier coord.Tier, helper, dir string) (w *waiting, err error) {
 	w = &waiting{tier: tier, ended: make(chan struct{}), since: time.Now()}
 	// Both are asked before the stage has what they tell of.
 	if w.helper, err = identifyPath(helper); err != nil {
-		return nil, err
+		return nil, helperError(err)
 	}
 	w.mounts = watchMounts()
 	if w.dir, err = newRunDir(dir, tier); err != nil {
