@@ -229,6 +229,8 @@ func (e *endpoint) probe(ctx context.Context, wait time.Duration) error {
 		return err
 	case rpc.code == codeNoMethod || rpc.code == codeVersion:
 		return &provider.Unsent{Cause: provider.CauseVersion, Message: clip("The peer does not speak the registered version "+e.version+": it answered "+rpc.Error()+".", coord.MaxReason)}
+	case rpc.code == codeUnauthenticated || rpc.code == codeForbidden:
+		return &provider.Unsent{Cause: provider.CauseAuth, Message: clip("The peer does not let us in: it answered "+rpc.Error()+".", coord.MaxReason)}
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ const (
 	maxAnswer = coord.MaxArtifact/3*4 + 1<<20
 	// maxStream bounds one stream. What of it is kept has bounds of its own.
 	maxStream = 1 << 30
+	// maxMembers bounds the members and elements of one answer: in memory each
+	// takes up to a hundred times its two bytes.
+	maxMembers = 250_000
 	// maxExcerpt bounds what is kept of an answer that is no JSON-RPC, for the
 	// operator to see.
 	maxExcerpt = 2 << 10
@@ -64,6 +67,9 @@ const (
 	codeNotCancelable = -32002
 	codeUnsupported   = -32004
 	codeVersion       = -32009
+	// The next two are a2a-go's own.
+	codeUnauthenticated = -31401
+	codeForbidden       = -31403
 )
 
 // certain reports whether the error proves that the request was not carried
@@ -271,6 +277,9 @@ func readEnvelope(id string, body []byte) (json.RawMessage, error) {
 		return nil, malformed("what is not one JSON document")
 	}
 	body = bytes.TrimSpace(body)
+	if len(body) > maxMembers && countMembers(body) > maxMembers {
+		return nil, &faultError{provider.CauseFrame, fmt.Sprintf("the peer's answer has more than %d members and elements", maxMembers)}
+	}
 	var members [4][]byte
 	names := [4]string{"jsonrpc", "id", "result", "error"}
 	for name, value := range jsonwalk.Members(body) {
@@ -301,6 +310,36 @@ func readEnvelope(id string, body []byte) (json.RawMessage, error) {
 		return nil, readError(failure, jsonwalk.IsNull(of))
 	}
 	return bytes.Clone(result), nil
+}
+
+// countMembers gives at least the number of members and elements in a document:
+// each but the first has a comma before it, and what has a first has a bracket.
+func countMembers(doc []byte) int {
+	n := 0
+	for {
+		text := bytes.IndexByte(doc, '"')
+		if text < 0 {
+			text = len(doc)
+		}
+		for _, mark := range []byte(",{[") {
+			n += bytes.Count(doc[:text], []byte{mark})
+		}
+		if text == len(doc) {
+			return n
+		}
+		doc = doc[text+1:]
+		for {
+			end := bytes.IndexByte(doc, '"') // there is one: the document is valid
+			slashes := 0
+			for slashes < end && doc[end-1-slashes] == '\\' {
+				slashes++
+			}
+			doc = doc[end+1:]
+			if slashes%2 == 0 {
+				break
+			}
+		}
+	}
 }
 
 // readError reads the peer's error. Its data may be anything, and is not read.

@@ -437,6 +437,9 @@ func (s *session) end(e *provider.End) {
 	if s.view.amended && e.State == coord.AttemptCompleted {
 		whole := s.view.answer()
 		e.Answer = &whole
+		if s.view.cut() {
+			e.Reason = strings.TrimSpace(e.Reason + " The answer is longer than what is kept of it.")
+		}
 	}
 	s.finish(provider.Event{Kind: provider.EventEnd, End: e})
 }

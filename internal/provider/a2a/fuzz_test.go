@@ -26,6 +26,11 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
+		if text := strings.TrimSpace(body); json.Valid([]byte(text)) {
+			if n, most := countMembers([]byte(text)), strings.Count(text, ",")+strings.Count(text, "{")+strings.Count(text, "["); n > most {
+				t.Errorf("%d members are counted of %d marks", n, most)
+			}
+		}
 		result, err := readEnvelope("id", []byte(body))
 		if err == nil {
 			var all map[string]json.RawMessage

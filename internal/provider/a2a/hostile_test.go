@@ -59,6 +59,14 @@ func TestHostileAnswersToWorkAreUnknown(t *testing.T) {
 		{"bytes", provider.CauseProtocol, func(c *call) { c.Header().Set("Content-Type", "application/octet-stream"); c.raw(done(c)) }},
 		{"no content", provider.CauseProtocol, func(c *call) { c.WriteHeader(http.StatusNoContent) }},
 		{"an error of a server", provider.CauseGone, func(c *call) { c.WriteHeader(http.StatusBadGateway); c.raw(done(c)) }},
+		{"a task of parts without end", provider.CauseFrame, plain(func(c *call) string {
+			task := c.response(c.wrap("task", c.at("completed", object{"artifactId": "a", "parts": []any{}})))
+			return strings.Replace(task, `"parts":[]`, `"parts":[`+strings.Repeat("{},", 8<<20)+`{}]`, 1)
+		})},
+		{"a task of nothings without end", provider.CauseFrame, plain(func(c *call) string {
+			task := c.response(c.wrap("task", c.at("completed", object{"artifactId": "a", "parts": []any{}})))
+			return strings.Replace(task, `"parts":[]`, `"parts":[`+strings.Repeat("0,", 12<<20)+`0]`, 1)
+		})},
 		{"an endless error of a server", provider.CauseFrame, func(c *call) { c.WriteHeader(http.StatusBadGateway); endless(c, " ", 1<<30) }},
 		{"an endless body", provider.CauseFrame, func(c *call) { c.Header().Set("Content-Type", "application/json"); endless(c, " ", 1<<30) }},
 		{"a body in drips", provider.CauseGone, func(c *call) {

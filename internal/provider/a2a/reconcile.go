@@ -78,7 +78,7 @@ func verdict(r *coord.Receipt, t *task) provider.Verdict {
 		all.closing(t.Status.Message)
 	}
 	v.Text = all.answer()
-	if n := all.files(); n > 0 {
+	if n := all.files; n > 0 {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("It has %d files or pieces of data, which are not kept here.", n))
 	}
 	return v

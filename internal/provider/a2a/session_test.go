@@ -265,6 +265,10 @@ func TestACardThatWantsACredentialIsToldBeforeAnythingIsSent(t *testing.T) {
 		if in, err := a.Inspect(t.Context(), provider.Target{Config: agent}); err != nil || in.Auth != coord.AuthRequired || in.Problem == "" {
 			t.Errorf("Inspect: %v, %+v", err, in)
 		}
+		p.on["probe"] = func(c *call) { c.fail(codeUnauthenticated, "who are you?") }
+		if in, err := a.Inspect(t.Context(), provider.Target{Config: agent}); err != nil || in.Auth != coord.AuthRequired || in.Problem == "" {
+			t.Errorf("Inspect: %v, %+v", err, in)
+		}
 		if n := p.count("work"); n != 0 {
 			t.Errorf("work was sent %d times", n)
 		}

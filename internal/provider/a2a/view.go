@@ -11,6 +11,9 @@ import (
 // until its end: what one answer of the peer can carry.
 const maxHeld = maxAnswer
 
+// maxPieces bounds the artifacts of one task: agents make a handful.
+const maxPieces = 1000
+
 // file is a piece of an artifact that is no text.
 type file struct {
 	name, media, reference string
@@ -39,15 +42,19 @@ type view struct {
 	amended bool
 	// shown is the piece that text was last shown of.
 	shown *piece
-	// text and held are the bytes kept of text and of files; unkept and
-	// undecodable count the files that were let go.
-	text, held          int
+	// text and held are the bytes kept of text and of files, and files is how
+	// many of these there are; unkept and undecodable count what was let go.
+	text, held, files   int
 	unkept, undecodable int
 }
 
 // merge applies an update and gives the text to be shown.
 func (v *view) merge(u artifactUpdate) string {
 	p := v.find(u.Artifact.ID)
+	if p == nil && len(v.pieces) == maxPieces {
+		v.unkept++
+		return ""
+	}
 	if p == nil {
 		p = &piece{id: u.Artifact.ID}
 		v.pieces = append(v.pieces, p)
@@ -61,8 +68,9 @@ func (v *view) merge(u artifactUpdate) string {
 // gives the text to be shown.
 func (v *view) snapshot(all []artifact) string {
 	old := v.pieces
+	v.unkept, v.undecodable = max(0, len(all)-maxPieces), 0
+	all = all[:len(all)-v.unkept]
 	v.pieces = make([]*piece, len(all))
-	v.unkept, v.undecodable = 0, 0
 	for i, a := range all {
 		v.pieces[i] = &piece{id: a.ID}
 		for j, o := range old {
@@ -98,6 +106,7 @@ func (v *view) find(id string) *piece {
 // forget takes what is held of a piece off the accounts.
 func (v *view) forget(p *piece) {
 	v.text -= len(p.text)
+	v.files -= len(p.files)
 	for _, f := range p.files {
 		v.held -= len(f.bytes)
 	}
@@ -123,10 +132,10 @@ func (v *view) extend(p *piece, a artifact) string { return v.show(p, v.take(p, 
 // take adds the parts of an artifact to a piece, within the bounds, and gives
 // all of their text.
 func (v *view) take(p *piece, a artifact) string {
-	var whole strings.Builder
+	var whole []string // of one mostly, which is not copied then
 	for _, q := range a.Parts {
 		if q.Text != nil {
-			whole.WriteString(*q.Text)
+			whole = append(whole, *q.Text)
 			p.seen += len(*q.Text)
 			room := max(0, coord.MaxAnswerText-v.text)
 			kept := strings.ToValidUTF8((*q.Text)[:min(room, len(*q.Text))], "")
@@ -139,22 +148,15 @@ func (v *view) take(p *piece, a artifact) string {
 		case bad:
 			v.undecodable++
 		case !ok:
-		case v.held+len(f.bytes) > maxHeld || v.files() >= coord.MaxContents:
+		case v.held+len(f.bytes) > maxHeld || v.files >= coord.MaxContents:
 			v.unkept++
 		default:
 			v.held += len(f.bytes)
+			v.files++
 			p.files = append(p.files, f)
 		}
 	}
-	return whole.String()
-}
-
-func (v *view) files() int {
-	n := 0
-	for _, p := range v.pieces {
-		n += len(p.files)
-	}
-	return n
+	return strings.Join(whole, "")
 }
 
 // between stands between two artifacts.
@@ -190,6 +192,15 @@ func (v *view) answer() string {
 		b.Write(p.text)
 	}
 	return b.String()
+}
+
+// cut reports whether the answer is longer than what is kept of it.
+func (v *view) cut() bool {
+	seen := 0
+	for _, p := range v.pieces {
+		seen += p.seen
+	}
+	return seen > v.text
 }
 
 // closing adds the message that a completed task ends with to the answer, and

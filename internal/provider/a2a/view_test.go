@@ -89,3 +89,13 @@ func TestAnEndlessAnswerIsShownAndKeptToItsBound(t *testing.T) {
 		t.Errorf("%d bytes of files are held, %d were let go", v.held, v.unkept)
 	}
 }
+
+func TestMembersAreCountedOutsideOfTexts(t *testing.T) {
+	for doc, want := range map[string]int{
+		`{}`: 1, `{"a":[1,2,3],"b":{}}`: 6, `{"a,{[":"x,{["}`: 1, `{"a\\":","}`: 1, `{"a\"":"\",\\\"{"}`: 1, `["\\\\",","]`: 2, `"{"`: 0, `[{},{}]`: 4,
+	} {
+		if got := countMembers([]byte(doc)); got != want {
+			t.Errorf("%s has %d, want %d", doc, got, want)
+		}
+	}
+}
