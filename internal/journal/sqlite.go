@@ -28,10 +28,10 @@ const applicationID = 0x53676278
 const readers = 4
 
 // checkpoint is how many pages of the write-ahead log are gathered before a
-// commit moves them into the database: 16 MB. Moving costs two syncs, and the
-// pages that are written most are then written once. SQLite's own 1,000 are
-// moved every 150 commits; more than this would make the start after a crash
-// slow, which reads the whole log.
+// commit moves them into the database: 16 MB. Moving costs two syncs, and what
+// is written often is then moved once; SQLite's own 1,000 are full after some
+// 150 commits. A start after a crash reads the whole log, which takes a few
+// milliseconds for as much.
 const checkpoint = 4000
 
 // database is the SQLite file: one writing connection and a pool of query-only
