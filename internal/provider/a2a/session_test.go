@@ -61,6 +61,27 @@ func TestPartsOfAllKindsAreKeptAndAddressesAreNotFetched(t *testing.T) {
 	})
 }
 
+func TestAnotherTaskInAnswerToALookDecidesNothing(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		p.on["stream"] = func(c *call) {
+			c.events(c.wrap("task", c.at("working")), c.piece("a", "ours", false), c.moved("completed"))
+		}
+		p.on["get"] = func(c *call) {
+			other := c.at("failed", c.text("a", "theirs"))
+			other["id"] = "t2"
+			c.reply(other)
+		}
+		at := p.begin()
+		if got := at.ends(coord.AttemptCompleted); got != "ours" {
+			t.Errorf("the answer is %q", got)
+		}
+		v, err := at.adapter.Reconcile(t.Context(), at.work, at.session.Handle(), &coord.Receipt{Kind: receiptTask, Reference: "t1"})
+		if err != nil || v.Finding != provider.FoundNothing || v.End != nil || !strings.Contains(strings.Join(v.Evidence, " "), "t2") {
+			t.Errorf("Reconcile gave %+v, %v", v, err)
+		}
+	})
+}
+
 func TestAnAuthorizationThatThePeerWaitsForIsAsked(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		var given, over atomic.Bool
