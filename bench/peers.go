@@ -3,10 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -39,7 +46,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := servePeer(ctx)
+	server, err := servePeer(ctx, b.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +79,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	many, err := clients[0].run(ctx, "poll", server.card("blocking"), peersAtOnce)
+	many, err := clients[0].run(ctx, "poll", server.many(), peersAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +100,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 		atMost("A2A, a message to its receipt", trip(own), fastest, "us", strings.Join(tripWords, "; ")),
 		atLeast("A2A, ingest of a stream", rate(own), most, "MB/s", strings.Join(rateWords, "; ")+"; of text, in events of 1 KiB"),
 		atMost("A2A, growth by a stream of 300 MB", long.peak-short.peak, 10, "MB", fmt.Sprintf("peak of the process %.1f MB, with one of 20 MB %.1f MB", long.peak, short.peak)),
-		atMost("1,000 A2A peers polled at once", many.peak, 60, "MB", fmt.Sprintf("peak of the process; all answered within %.0f ms", float64(many.Nanoseconds)/1e6)),
+		atMost("1,000 A2A peers polled at once", many.peak, 60, "MB", fmt.Sprintf("peak of the process, each peer over TLS of its own; all answered within %.0f ms", float64(many.Nanoseconds)/1e6)),
 	}, nil
 }
 
@@ -101,6 +108,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 type peerClient struct {
 	name string
 	argv []string
+	ca   string
 }
 
 // peerClients gives Signalbox's own, then those of the SDKs.
@@ -129,9 +137,9 @@ func (b *bench) peerClients(ctx context.Context) ([]peerClient, error) {
 		return nil, fmt.Errorf("build the client of a2a-go: %w\n%s", err, out)
 	}
 	return []peerClient{
-		{"Signalbox", []string{filepath.Join(filepath.Dir(b.agent), "a2aclient")}},
-		{"a2a-go 2.4.0", []string{sdk}},
-		{"@a2a-js/sdk 1.3.0", []string{node, js}},
+		{name: "Signalbox", argv: []string{filepath.Join(filepath.Dir(b.agent), "a2aclient")}, ca: filepath.Join(b.dir, "ca.pem")},
+		{name: "a2a-go 2.4.0", argv: []string{sdk}},
+		{name: "@a2a-js/sdk 1.3.0", argv: []string{node, js}},
 	}, nil
 }
 
@@ -145,6 +153,7 @@ type measured struct {
 func (c peerClient) run(ctx context.Context, what, card string, n int) (m measured, err error) {
 	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:], what, card, strconv.Itoa(n))...) //nolint:gosec // programs of this bench
 	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "SIGNALBOX_BENCH_CA="+c.ca)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return m, err
@@ -164,48 +173,88 @@ func (c peerClient) run(ctx context.Context, what, card string, n int) (m measur
 	return m, err
 }
 
-// peer is a server of A2A 1.0 that takes no time to think. What its card's path
-// says is how it answers.
+// peer is a server of A2A 1.0 that takes no time to think, in the clear and over
+// TLS. What its card's path says is how it answers.
 type peer struct {
-	origin string
-	server *http.Server
-	served chan error
-	// updates are many events without their beginnings, which name the request.
+	clear, secured net.Listener
+	server         *http.Server
+	served         chan error
+	// update is an event without its beginning, which names the request.
 	update []byte
 }
 
-func servePeer(ctx context.Context) (*peer, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+func servePeer(ctx context.Context, dir string) (*peer, error) {
+	var listen net.ListenConfig
+	clear, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{origin: "http://" + l.Addr().String(), served: make(chan error, 1)}
+	secured, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := certify(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{clear: clear, secured: secured, served: make(chan error, 2)}
 	text := strings.Repeat("All lines are clear. ", peerEvent)[:peerEvent]
 	p.update = []byte(`,"result":{"artifactUpdate":{"taskId":"task","contextId":"context","append":true,"artifact":{"artifactId":"answer","parts":[{"text":"` + text + `"}]}}}` + "}\n\n")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{kind}/card", p.tell)
 	mux.HandleFunc("POST /{kind}", p.call)
-	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() { p.served <- p.server.Serve(l) }()
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}
+	go func() { p.served <- p.server.Serve(clear) }()
+	go func() { p.served <- p.server.ServeTLS(secured, "", "") }()
 	return p, nil
 }
 
 func (p *peer) close() error {
 	err := p.server.Close()
-	if served := <-p.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	for range 2 {
+		if served := <-p.served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 	}
 	return err
 }
 
-func (p *peer) card(kind string) string { return p.origin + "/" + kind + "/card" }
+// certify makes a certificate for all names below peer.test and writes it to
+// file.
+func certify(file string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"*.peer.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
+}
+
+// many is the address of the cards of many peers.
+func (p *peer) many() string {
+	return fmt.Sprintf("https://n%%d.peer.test:%d/blocking/card", p.secured.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of TCP
+}
+
+func (p *peer) card(kind string) string {
+	return "http://" + p.clear.Addr().String() + "/" + kind + "/card"
+}
 
 func (p *peer) tell(w http.ResponseWriter, r *http.Request) {
-	kind := r.PathValue("kind")
+	kind, scheme := r.PathValue("kind"), "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may be gone
 		"name": "bench", "description": "answers at once", "version": "1",
-		"supportedInterfaces": []any{map[string]string{"url": p.origin + "/" + kind, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
+		"supportedInterfaces": []any{map[string]string{"url": scheme + r.Host + "/" + kind, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
 		"capabilities":        map[string]bool{"streaming": kind != "blocking"},
 		"defaultInputModes":   []string{"text/plain"}, "defaultOutputModes": []string{"text/plain"},
 		"skills": []any{map[string]any{"id": "s", "name": "s", "description": "s", "tags": []string{"t"}}},

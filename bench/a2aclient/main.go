@@ -5,7 +5,10 @@
 //
 //	a2aclient trips CARD N     send work N times, each until its receipt
 //	a2aclient stream CARD      send work once, and read the answer to its end
-//	a2aclient poll CARD N      follow N tasks at once, each by a question for it
+//	a2aclient poll CARD N      follow a task at each of N peers at once
+//
+// The peers of poll are at names of their own, all on this machine: %d in CARD
+// is the number of the peer. SIGNALBOX_BENCH_CA names the file of certificates.
 package main
 
 import (
@@ -15,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -52,12 +56,9 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	guard := netguard.New(netguard.Options{})
+	guard := netguard.New(netguard.Options{Resolver: here{}})
 	defer guard.Close()
-	c := &caller{adapter: a2a.New(guard, a2a.Options{Logger: slog.New(slog.DiscardHandler)})}
-	if err := c.look(ctx, args[1]); err != nil {
-		return err
-	}
+	c := &caller{card: args[1], adapter: a2a.New(guard, a2a.Options{Logger: slog.New(slog.DiscardHandler)})}
 	do, ok := map[string]func(context.Context, int) (outcome, error){"trips": c.trips, "stream": c.stream, "poll": c.poll}[args[0]]
 	if !ok {
 		return fmt.Errorf("it does not know %s", args[0])
@@ -73,28 +74,41 @@ func run(ctx context.Context, args []string) error {
 	return err
 }
 
-// caller has one peer.
-type caller struct {
-	adapter *a2a.Adapter
-	work    provider.Work
+// here resolves every name to this machine.
+type here struct{}
+
+func (here) LookupNetIP(_ context.Context, network, _ string) ([]netip.Addr, error) {
+	if network == "ip4" {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
+	}
+	return nil, nil
 }
 
-// look inspects the peer, as it is before each approval.
-func (c *caller) look(ctx context.Context, card string) error {
+// caller calls a peer, or several at addresses that differ in their number.
+type caller struct {
+	card    string
+	adapter *a2a.Adapter
+}
+
+// prepare does all that comes before the work at the peer at card.
+func (c *caller) prepare(ctx context.Context, card string) (provider.Session, provider.Work, error) {
 	u, err := url.Parse(card)
 	if err != nil {
-		return err
+		return nil, provider.Work{}, err
 	}
-	cfg := coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{Card: card, Origin: netguard.OriginOf(u), Version: "1.0", Private: true}}
+	cfg := coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{
+		Card: card, Origin: netguard.OriginOf(u), Version: "1.0", Private: true, CA: os.Getenv("SIGNALBOX_BENCH_CA"),
+	}}
 	seen, err := c.adapter.Inspect(ctx, provider.Target{Agent: "peer", Revision: 1, Config: cfg})
+	if err == nil && seen.Problem != "" {
+		err = errors.New(seen.Problem)
+	}
 	if err != nil {
-		return err
+		return nil, provider.Work{}, err
 	}
-	if seen.Problem != "" {
-		return errors.New(seen.Problem)
-	}
-	c.work = provider.Work{Agent: "peer", Revision: 1, Config: cfg, Identity: seen.Identity, Prompt: "measure"}
-	return nil
+	w := provider.Work{Agent: "peer", Revision: 1, Config: cfg, Identity: seen.Identity, Prompt: "measure"}
+	s, err := c.adapter.Prepare(ctx, w)
+	return s, w, err
 }
 
 // next gives the first event that is wanted, and counts text on the way.
@@ -122,7 +136,7 @@ func next(ctx context.Context, s provider.Session, text *int, want ...provider.E
 func (c *caller) trips(ctx context.Context, n int) (outcome, error) {
 	var out outcome
 	for range n {
-		s, err := c.adapter.Prepare(ctx, c.work)
+		s, _, err := c.prepare(ctx, c.card)
 		if err != nil {
 			return out, err
 		}
@@ -144,7 +158,7 @@ func (c *caller) trips(ctx context.Context, n int) (outcome, error) {
 // stream counts the time from the send to the end of the answer.
 func (c *caller) stream(ctx context.Context, _ int) (outcome, error) {
 	var out outcome
-	s, err := c.adapter.Prepare(ctx, c.work)
+	s, _, err := c.prepare(ctx, c.card)
 	if err != nil {
 		return out, err
 	}
@@ -164,23 +178,26 @@ func (c *caller) stream(ctx context.Context, _ int) (outcome, error) {
 	return out, err
 }
 
-// poll follows many tasks of an earlier process until all of them ended.
+// poll follows tasks of an earlier process, one a peer, until all of them ended.
 func (c *caller) poll(ctx context.Context, n int) (outcome, error) {
 	var out outcome
-	s, err := c.adapter.Prepare(ctx, c.work)
-	if err != nil {
-		return out, err
-	}
-	handle := s.Handle()
-	if _, err := s.Close(ctx); err != nil {
-		return out, err
+	works, handles := make([]provider.Work, n), make([]coord.Handle, n)
+	for i := range n {
+		s, w, err := c.prepare(ctx, fmt.Sprintf(c.card, i))
+		if err != nil {
+			return out, err
+		}
+		works[i], handles[i] = w, s.Handle()
+		if _, err := s.Close(ctx); err != nil {
+			return out, err
+		}
 	}
 	began := time.Now()
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			s, err := c.adapter.Reattach(ctx, c.work, handle, &coord.Receipt{Kind: "task", Reference: fmt.Sprintf("task-%d", i)})
+			s, err := c.adapter.Reattach(ctx, works[i], handles[i], &coord.Receipt{Kind: "task", Reference: "task"})
 			if err != nil {
 				errs[i] = err
 				return
