@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"runtime"
+	"sync"
 	"time"
 
 	"signalbox/internal/coord"
@@ -26,6 +27,9 @@ type starter struct {
 	wants       chan coord.Tier
 	spent       chan *waiting
 	quit, done  chan struct{}
+
+	mu     sync.Mutex
+	spares map[coord.Tier]*waiting
 }
 
 // take asks for a stage of a tier. Its channel has room for the answer.
@@ -42,7 +46,7 @@ type taken struct {
 func newStarter(helper, dir string) *starter {
 	return &starter{
 		helper: helper, dir: dir, life: spareLife, look: spareLook, takes: make(chan take), wants: make(chan coord.Tier, len(tiers)),
-		spent: make(chan *waiting, 8), quit: make(chan struct{}), done: make(chan struct{}),
+		spent: make(chan *waiting, 8), quit: make(chan struct{}), done: make(chan struct{}), spares: map[coord.Tier]*waiting{},
 	}
 }
 
@@ -52,8 +56,32 @@ func (s *starter) stop() {
 	<-s.done
 }
 
-// stage gives a stage of a tier, the spare if there is one. The caller closes it.
+// spare takes the spare of a tier, nil where none fits.
+func (s *starter) spare(tier coord.Tier) *waiting {
+	s.mu.Lock()
+	w := s.spares[tier]
+	delete(s.spares, tier)
+	s.mu.Unlock()
+	if w != nil && !w.fits(s.helper, s.life) {
+		w.close()
+		return nil
+	}
+	return w
+}
+
+// put keeps a spare, in place of none.
+func (s *starter) put(w *waiting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spares[w.tier] = w
+}
+
+// stage gives a stage of a tier, the spare if there is one; that needs nobody
+// else's turn on a busy machine. The caller retires it.
 func (s *starter) stage(tier coord.Tier) (*waiting, error) {
+	if w := s.spare(tier); w != nil {
+		return w, nil
+	}
 	reply := make(chan taken, 1)
 	s.takes <- take{tier, reply}
 	t := <-reply
@@ -76,26 +104,9 @@ func (s *starter) run() {
 	defer close(s.done)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	spares := map[coord.Tier]*waiting{}
-	drop := func(tier coord.Tier) {
-		if w := spares[tier]; w != nil {
-			w.close()
-			delete(spares, tier)
-		}
-	}
-	provide := func(tier coord.Tier) {
-		if w := spares[tier]; w != nil && w.fits(s.helper, s.life) {
-			return
-		}
-		drop(tier)
-		// That it cannot be started is told to the run that needs it.
-		if w, err := begin(tier, s.helper, s.dir); err == nil {
-			spares[tier] = w
-		}
-	}
 	defer func() {
-		for tier := range spares {
-			drop(tier)
+		for _, w := range s.spares { // nobody takes one any more
+			w.close()
 		}
 		for len(s.spent) > 0 {
 			(<-s.spent).close()
@@ -105,37 +116,52 @@ func (s *starter) run() {
 	defer ticker.Stop()
 	for {
 		look := ticker.C
-		if len(spares) == 0 {
+		if !s.any() {
 			look = nil
 		}
 		select {
 		case t := <-s.takes:
-			w := spares[t.tier]
-			delete(spares, t.tier)
-			if w != nil && w.fits(s.helper, s.life) {
-				t.reply <- taken{stage: w}
-				continue
+			// It may have been started meanwhile.
+			var err error
+			w := s.spare(t.tier)
+			if w == nil {
+				w, err = begin(t.tier, s.helper, s.dir)
 			}
-			fresh, err := begin(t.tier, s.helper, s.dir)
-			t.reply <- taken{fresh, err}
-			if w != nil {
-				w.close()
-			}
+			t.reply <- taken{w, err}
 		case tier := <-s.wants:
-			provide(tier)
+			s.provide(tier)
 		case w := <-s.spent:
 			if w.served {
-				provide(w.tier)
+				s.provide(w.tier)
 			}
 			w.close()
 		case <-look:
-			for tier, w := range spares {
-				if !w.fits(s.helper, s.life) {
-					drop(tier)
+			for _, tier := range tiers {
+				if w := s.spare(tier); w != nil {
+					s.put(w)
 				}
 			}
 		case <-s.quit:
 			return
 		}
 	}
+}
+
+// provide makes a spare where none fits. That it cannot be started is told to
+// the run that needs it.
+func (s *starter) provide(tier coord.Tier) {
+	w := s.spare(tier)
+	if w == nil {
+		var err error
+		if w, err = begin(tier, s.helper, s.dir); err != nil {
+			return
+		}
+	}
+	s.put(w)
+}
+
+func (s *starter) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.spares) > 0
 }
