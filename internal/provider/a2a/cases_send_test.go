@@ -234,6 +234,22 @@ var sendCases = []fieldCase{
 			t.Errorf("the answer is %q", got)
 		}
 	}},
+	{"13 a subscription that is never answered is given up", func(t *testing.T, p *peer) {
+		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working"))) }
+		p.on["subscribe"] = func(c *call) { c.mute() }
+		p.on["get"] = func(c *call) {
+			if c.n == 0 {
+				c.reply(c.at("working"))
+				return
+			}
+			c.reply(c.at("completed", c.text("a", "done")))
+		}
+		timing := fast
+		timing.Call = 200 * time.Millisecond
+		if got := p.beginWith(timing).ends(coord.AttemptCompleted); got != "done" {
+			t.Errorf("the answer is %q", got)
+		}
+	}},
 	{"14 a peer that does not answer before the work is done is unknown after a time", func(t *testing.T, p *peer) {
 		p.silent = true
 		p.on["send"] = func(c *call) { c.mute() }

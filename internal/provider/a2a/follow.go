@@ -154,9 +154,12 @@ func (s *session) consume(ctx context.Context, a *answer, patience *time.Timer) 
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case ev := <-events:
-			quiet.Reset(s.timing.Quiet)
+			before := s.progress
 			if err := s.event(ev); err != nil {
 				return err
+			}
+			if s.progress != before { // what says nothing of the task is silence too
+				quiet.Reset(s.timing.Quiet)
 			}
 			if patience != nil && s.taskID() != "" {
 				patience.Stop()

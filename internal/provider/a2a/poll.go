@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -66,7 +67,11 @@ func (s *session) sleep(d time.Duration) bool {
 
 // subscribe has the events of the task streamed again, until the stream is over.
 func (s *session) subscribe() {
-	a, err := s.e.post(s.ctx, s.e.methods().subscribe, taskParams{Tenant: s.e.tenant, ID: s.taskID()}, true)
+	life, giveUp := context.WithCancelCause(s.ctx)
+	defer giveUp(errClosed)
+	patience := time.AfterFunc(s.timing.Call, func() { giveUp(errSilent) })
+	defer patience.Stop()
+	a, err := s.e.post(life, s.e.methods().subscribe, taskParams{Tenant: s.e.tenant, ID: s.taskID()}, true)
 	if err != nil {
 		return // the request for the task will tell
 	}
@@ -77,7 +82,8 @@ func (s *session) subscribe() {
 		a.close()
 		return
 	}
-	s.after(s.consume(s.ctx, a, nil))
+	patience.Stop()
+	s.after(s.consume(life, a, nil))
 }
 
 // after takes why a stream is over.

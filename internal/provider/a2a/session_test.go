@@ -175,6 +175,48 @@ func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 	})
 }
 
+func TestALaterProcessShowsOnlyWhatIsNewAndEndsWithTheWhole(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "abc", false)); c.hold() }
+		p.on["get"] = func(c *call) {
+			texts := []string{"abc", "abcd", "abcde"}
+			if c.n < len(texts) {
+				c.reply(c.at("working", c.text("a", texts[c.n])))
+				return
+			}
+			c.reply(c.at("completed", c.text("a", "abcdef")))
+		}
+		p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
+		at := p.begin()
+		receipt := at.until(provider.EventReceipt)[0].Receipt
+		at.until(provider.EventText)
+		at.close()
+		p.mu.Lock()
+		p.got = nil
+		p.mu.Unlock()
+		var err error
+		if at.session, err = at.adapter.Reattach(t.Context(), at.work, at.session.Handle(), receipt); err != nil {
+			t.Fatal(err)
+		}
+		e, all := at.last()
+		shown := ""
+		for _, e := range all {
+			if e.Receipt != nil {
+				t.Error("there was a second receipt")
+			}
+			if e.Text != nil {
+				shown += e.Text.Text
+			}
+		}
+		if e.End == nil || e.End.Answer == nil || *e.End.Answer != "abcdef" || shown != "def" {
+			t.Errorf("shown was %q, it ended with %s", shown, told1(e))
+		}
+		if n := p.count("work"); n != 0 {
+			t.Errorf("work was sent %d times", n)
+		}
+	})
+}
+
 func TestACardThatChangedSinceTheApprovalStopsTheWork(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		config := p.config()
