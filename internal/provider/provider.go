@@ -34,9 +34,9 @@ type Adapter interface {
 	// session's handle is to be committed before Send.
 	Prepare(ctx context.Context, w Work) (Session, error)
 
-	// Reattach follows an attempt of an earlier process. Requests that wait for
-	// an answer are told again, with the ids that they had. Routes that cannot
-	// give ErrGone.
+	// Reattach follows an attempt of an earlier process. Requests that still wait
+	// for an answer are told again, with the ids that they had. Routes that
+	// cannot give ErrGone.
 	Reattach(ctx context.Context, w Work, h coord.Handle, r *coord.Receipt) (Session, error)
 
 	// Reconcile asks what became of an attempt, and never sends work.
@@ -97,9 +97,10 @@ type Work struct {
 	// Prompt is the whole text, dependencies included.
 	Prompt string
 	// Answered are the provider's ids of the requests of this attempt that are
-	// over for Signalbox: answered, or in a way that nobody can tell any more. It
-	// is set for Reattach.
-	Answered []string
+	// over for Signalbox: answered, or in a way that nobody can tell any more.
+	// Waiting are those that are not. Both are set for Reattach, which tells the
+	// latter again or withdraws them.
+	Answered, Waiting []string
 	// Tools are offered to the agent, which calls them with EventCall. An
 	// adapter that cannot offer them gives Unsent{Cause: CauseConfig}: work is
 	// never sent with fewer tools than were approved.

@@ -102,7 +102,7 @@ func (o *owner) resume() {
 		err = w.check()
 	}
 	if err == nil {
-		w.Answered, err = o.recall()
+		w.Answered, w.Waiting, err = o.recall()
 	}
 	if err == nil {
 		var session provider.Session
@@ -123,11 +123,10 @@ func (o *owner) resume() {
 // recall takes over the requests of an earlier process. Those that are not over
 // are kept in mind, for when the provider tells them again; of an answer that was
 // on its way nobody knows any more whether it arrived. It gives the provider's
-// ids of all that are over.
-func (o *owner) recall() ([]string, error) {
-	var answered []string
-	err := o.s.Journal.Update(context.WithoutCancel(o.ctx), func(tx *journal.Tx) error {
-		answered = nil
+// ids of those that are over, and of those that are not.
+func (o *owner) recall() (answered, waiting []string, err error) {
+	err = o.s.Journal.Update(context.WithoutCancel(o.ctx), func(tx *journal.Tx) error {
+		answered, waiting = nil, nil
 		all, err := tx.JobRequests(o.job)
 		if err != nil {
 			return err
@@ -147,12 +146,13 @@ func (o *owner) recall() ([]string, error) {
 			if over(r) {
 				answered = append(answered, r.Origin.Request)
 			} else {
+				waiting = append(waiting, r.Origin.Request)
 				o.asked[r.Origin.Request] = r.ID
 			}
 		}
 		return nil
 	})
-	return answered, err
+	return answered, waiting, err
 }
 
 // begin lets others speak to the session.

@@ -152,7 +152,7 @@ func (a *Adapter) Reattach(_ context.Context, w provider.Work, h coord.Handle, r
 		return nil, provider.ErrGone // there is no task that could be asked for
 	}
 	s := newSession(a, a.endpoint(c, d), h, d, w)
-	s.resume(r.Reference, w.Answered)
+	s.resume(r.Reference, w)
 	return s, nil
 }
 

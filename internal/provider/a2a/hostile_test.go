@@ -217,10 +217,14 @@ func cutEverywhere(t *testing.T, p *peer, reset, streams bool) {
 	p.on["stream"], p.on["send"] = answer, answer
 	p.on["get"] = func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) }
 	p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
-	a := newAdapter(t, fast)
+	at := prepare(t, newAdapter(t, fast), p.config(), "the work")
 	for more := true; more; {
 		before := p.count("work")
-		at := prepare(t, a, p.config(), "the work").send()
+		var err error
+		if at.session, err = at.adapter.Prepare(t.Context(), at.work); err != nil {
+			t.Fatal(err)
+		}
+		at.send()
 		e, all := at.last()
 		mu.Lock()
 		received := all[0].Kind == provider.EventReceipt

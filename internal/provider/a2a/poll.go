@@ -122,7 +122,21 @@ func (s *session) ask(beside bool) {
 	s.take(news{task: t})
 	s.closeIfOver()
 	if s.resumed && !s.seen() {
+		s.withdraw()
 		close(s.looked)
+	}
+}
+
+// withdraw takes back what an earlier process asked and the peer does not ask any
+// more.
+func (s *session) withdraw() {
+	for _, id := range s.waiting {
+		s.mu.Lock()
+		still := s.asks.all[id] != nil
+		s.mu.Unlock()
+		if !still {
+			s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: id}, 0)
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ type session struct {
 	cancelErr error
 
 	// The rest is the follower's.
+	waiting  []string // requests of an earlier process that were open
 	view     view
 	status   status
 	told     string    // the message that was last told as an activity
@@ -177,8 +178,8 @@ func (s *session) work() sendParams {
 }
 
 // resume follows a task that an earlier process sent.
-func (s *session) resume(task string, answered []string) {
-	s.resumed, s.sent, s.task, s.asks = true, true, task, newAsks(answered)
+func (s *session) resume(task string, w provider.Work) {
+	s.resumed, s.sent, s.task, s.asks, s.waiting = true, true, task, newAsks(w.Answered), w.Waiting
 	// What was shown before is not known here, so the end carries the answer.
 	s.view.amended = true
 	close(s.received)

@@ -128,16 +128,27 @@ func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 			t.Fatal("another session")
 		}
 		sent := s.answerID(r.Origin.Request)
+		var waiting []string
 		reattach := func(answered ...string) {
 			t.Helper()
 			at.close()
 			work := at.work
+			work.Waiting = waiting
 			work.Answered = answered
 			var err error
 			if at.session, err = at.adapter.Reattach(t.Context(), work, at.session.Handle(), &coord.Receipt{Kind: receiptTask, Reference: "t1"}); err != nil {
 				t.Fatal(err)
 			}
 		}
+		waiting = []string{r.Origin.Request, "an older one"}
+		reattach()
+		if e := at.next(); e.Request == nil || e.Request.Origin.Request != r.Origin.Request {
+			t.Errorf("first came %s", told1(e))
+		}
+		if e := at.next(); e.Withdrawn != "an older one" {
+			t.Errorf("what is not asked any more comes as %s", told1(e))
+		}
+		waiting = nil
 		reattach()
 		if again := at.asked(); again.Origin.Request != r.Origin.Request {
 			t.Errorf("a request that was not answered comes as %q, was %q", again.Origin.Request, r.Origin.Request)
