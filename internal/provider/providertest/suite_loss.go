@@ -191,6 +191,32 @@ func testAfterwards(t *testing.T, h Harness) {
 			t.Errorf("the end is %+v", end)
 		}
 	})
+	if !slices.Contains(h.Cannot, Ask) {
+		t.Run("reattaching tells a request that waits again, and it can be answered", func(t *testing.T) {
+			tr := h.send(t, h.ask("p1", "Run ls"), Step{Do: Await, Name: "p1"}, Step{Do: Say, Text: "done"}, Step{Do: End, State: coord.AttemptCompleted})
+			receipt, r := tr.next().Receipt, tr.request()
+			if !tr.Adapter.Route().Askable() {
+				return // it goes with its process, as above
+			}
+			handle := again(t, tr.session.Handle())
+			tr.close()
+			tr.Work.Waiting = []string{r.Origin.Request}
+			s, err := tr.Adapter.Reattach(t.Context(), tr.Work, handle, receipt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.session = s
+			if now := tr.request(); now.Origin.Request != r.Origin.Request || now.Content != r.Content {
+				t.Errorf("it is told as %+v, was %+v", now, r)
+			}
+			answer, got := h.answer("p1", r.Origin.Request, "yes")
+			tr.respond(answer, provider.Delivered)
+			if end, _ := tr.finish(); end.State != coord.AttemptCompleted {
+				t.Errorf("the end is %+v", end)
+			}
+			tr.answered(got)
+		})
+	}
 	for _, c := range []struct {
 		name  string
 		steps []Step
