@@ -102,9 +102,9 @@ func (a *Adapter) endpoint(c coord.A2AConfig, d handle) *endpoint {
 		access: netguard.Access{Origin: c.Origin, Private: c.Private, CA: c.CA, Credential: c.Credential}}
 }
 
-// Prepare fetches the card anew, holds it to what was approved, and asks the
-// interface for a task that cannot exist: what can go wrong goes wrong before
-// anything was sent.
+// Prepare fetches the card anew, holds it to what was approved, asks the
+// interface for a task that cannot exist, and connects: what can go wrong goes
+// wrong before anything was sent.
 func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Session, error) {
 	if len(w.Tools) > 0 {
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: "A peer on the network takes no tools of Signalbox, so it can do research only."}
@@ -130,6 +130,9 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	e := a.endpoint(c, d)
 	if err := e.probe(ctx, a.o.Timing.Setup); err != nil {
 		return nil, unsent(ctx, "a task that does not exist", err)
+	}
+	if err := a.guard.Connect(ctx, e.access); err != nil {
+		return nil, unsent(ctx, "a connection", err)
 	}
 	h, err := provider.EncodeHandle(1, d)
 	if err != nil {

@@ -41,6 +41,8 @@ const (
 type Guard interface {
 	// Do sends one request as a allows; see netguard.Guard.
 	Do(ctx context.Context, a netguard.Access, req *http.Request) (*http.Response, error)
+	// Connect makes the connection of the next work ahead of it.
+	Connect(ctx context.Context, a netguard.Access) error
 }
 
 // rpcError is the peer's own error in answer to a request.

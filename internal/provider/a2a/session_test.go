@@ -352,6 +352,18 @@ func TestACardThatWantsACredentialIsToldBeforeAnythingIsSent(t *testing.T) {
 func TestWorkThatCannotLeaveIsNotSent(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		at := prepare(t, newAdapter(t, fast), p.config(), "the work")
+		// A server takes connections in their order: when it answers on another
+		// one, it has the one that was made ahead, and can close it.
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.origin+p.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true
+		res, err := p.server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
 		p.server.CloseClientConnections()
 		if err := p.server.Listener.Close(); err != nil {
 			t.Fatal(err)
