@@ -133,7 +133,7 @@ type TincanConfig struct {
 func (c AgentConfig) Where() string {
 	switch {
 	case c.A2A != nil:
-		return c.A2A.Card + ", work to " + c.A2A.Origin
+		return c.A2A.Origin + ", card from " + c.A2A.Card
 	case c.Tincan != nil:
 		return c.Tincan.Peer + " through " + c.Executable
 	default:

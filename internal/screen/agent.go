@@ -42,8 +42,11 @@ func (s *Screen) Agent(w io.Writer, g coord.Agent) {
 		name = Clean(g.Name) + ", "
 	}
 	fmt.Fprintf(w, "%s  %s%s %s, revision %d: %s\n", st.Bold.Render(string(g.ID)), name, g.Route, Seat(g.Locality, g.Host), g.Revision, Usable(g))
-	fmt.Fprintf(w, "  %s\n", Clean(g.Config.Where()))
-	peer(w, g.Config)
+	where := peer(g.Config)
+	if where == "" {
+		where = Clean(g.Config.Where())
+	}
+	fmt.Fprint(w, Indent(where, "  "))
 	for _, name := range slices.Sorted(maps.Keys(g.Config.Env)) {
 		fmt.Fprintf(w, "  %s=%s\n", name, Clean(g.Config.Env[name]))
 	}
@@ -114,25 +117,31 @@ func capabilities(all []coord.Capability, of func(coord.Capability) bool) string
 	return strings.Join(out, ", ")
 }
 
-// peer writes what an operator approved about a peer, line by line.
-func peer(w io.Writer, cfg coord.AgentConfig) {
+// peer tells what an operator approves of a peer, line by line; "" of another
+// agent. The origin of the work comes first: it is what counts most.
+func peer(cfg coord.AgentConfig) string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, Clean(fmt.Sprintf(format, args...))) }
 	if p := cfg.A2A; p != nil {
-		fmt.Fprintf(w, "  A2A %s", Clean(p.Version))
+		private := ""
 		if p.Private {
-			fmt.Fprint(w, ", at private addresses alone")
+			private = ", at private addresses alone"
 		}
-		fmt.Fprintln(w)
+		add("work goes to %s by A2A %s%s", p.Origin, p.Version, private)
+		add("card from %s", p.Card)
 		if p.Credential != "" {
-			fmt.Fprintf(w, "  sent the credential %s\n", Clean(p.Credential))
+			add("sent the credential %s", p.Credential)
 		}
 		if p.CA != "" {
-			fmt.Fprintf(w, "  trusted by the certificates of %s\n", Clean(p.CA))
+			add("trusted by the certificates of %s, in place of the system's", p.CA)
 		}
 		if p.Keys != "" {
-			fmt.Fprintf(w, "  card verified with the keys of %s\n", Clean(p.Keys))
+			add("card verified with the keys of %s", p.Keys)
 		}
 	}
 	if p := cfg.Tincan; p != nil {
-		fmt.Fprintf(w, "  as %s says, answers in %s\n", Clean(p.Profile), Clean(p.Dialect))
+		add("work goes to %s through %s", p.Peer, cfg.Executable)
+		add("as %s says, answers in %s", p.Profile, p.Dialect)
 	}
+	return strings.Join(out, "\n")
 }

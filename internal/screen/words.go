@@ -114,7 +114,12 @@ func (s *Screen) Review(w io.Writer, j coord.Job) {
 		}
 		seen[t.Agent] = true
 		fmt.Fprintf(w, "%s  %s, revision %d, %s\n", st.Bold.Render(string(t.Agent)), t.Config.Route, t.Revision, Seat(t.Config.Locality, t.Host))
-		fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Where(), s.Width-6)))
+		if lines := peer(t.Config); lines != "" {
+			// Nothing of it is cut: the operator approves all of it.
+			fmt.Fprint(w, Indent(Wrap(lines, s.Width-6), "      "))
+		} else {
+			fmt.Fprintf(w, "      %s\n", st.Dim.Render(OneLine(t.Config.Where(), s.Width-6)))
+		}
 		for _, f := range t.Identity.Files {
 			fmt.Fprintf(w, "      %s %s  sha256 %s\n", f.Role, filepath.Base(f.Path), Short(f.SHA256))
 		}
