@@ -194,7 +194,7 @@ tincan, the one on the PATH unless another is named.`,
 	}
 	c.Flags().StringVar(&f.preset, "preset", "", "start from a suggestion of signalbox agent discover")
 	f.add(c)
-	p.add(c)
+	p.add(c, a.completeCredentials)
 	c.MarkFlagsMutuallyExclusive("a2a", "tincan", "preset")
 	return c
 }
@@ -268,7 +268,7 @@ func (a *app) agentEdit() *cobra.Command {
 		}),
 	}
 	f.add(c)
-	p.add(c)
+	p.add(c, a.completeCredentials)
 	return c
 }
 

@@ -61,7 +61,7 @@ type changedCredential struct {
 func (a *app) credentialSet() *cobra.Command {
 	var config string
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Put the value of a credential into the keyring", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "Put the value of a credential into the keyring", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeCredentials,
 		Long: `Set asks for the value, without showing it, or reads it from the standard input,
 and puts it into the keyring of this user in place of the one before. The
 configuration file must say keyring = true for the credential. The next request
@@ -110,7 +110,7 @@ func (a *app) inKeyring(name, config string) error {
 
 func (a *app) credentialRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Remove the value of a credential from the keyring", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Short: "Remove the value of a credential from the keyring", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeCredentials,
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if err := binding.Forget(name); err != nil {
@@ -119,4 +119,22 @@ func (a *app) credentialRemove() *cobra.Command {
 			return a.Show(changedCredential{name, false}, func(io.Writer) { a.Say("the keyring has no value of %s any more", screen.OneLine(name, 64)) })
 		},
 	}
+}
+
+// completeCredentials offers the credentials' names, with where each may go.
+func (a *app) completeCredentials(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	found, err := c.Credentials(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, b := range found {
+		out = append(out, b.Name+"\t"+b.Origin)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -17,7 +17,7 @@ type peerFlags struct {
 	tincan, profile, dialect                    string
 }
 
-func (f *peerFlags) add(c *cobra.Command) {
+func (f *peerFlags) add(c *cobra.Command, credentials cobra.CompletionFunc) {
 	c.Flags().StringVar(&f.card, "a2a", "", "URL of an A2A peer's card, fetched exactly as it stands here")
 	c.Flags().StringVar(&f.origin, "origin", "", "exact origin that an A2A peer's work goes to (default: that of its card)")
 	c.Flags().StringVar(&f.version, "a2a-version", "", "version of the protocol, 0.3 or 1.0; nothing falls back to the other")
@@ -28,6 +28,7 @@ func (f *peerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.tincan, "tincan", "", "exact name of a Tincan peer, reached by the program tincan")
 	c.Flags().StringVar(&f.profile, "profile", "", "FILE that tincan takes as its configuration, which says who you are there")
 	c.Flags().StringVar(&f.dialect, "dialect", "", "what tincan answers in: json, or text where it does not know --json (default json)")
+	_ = c.RegisterFlagCompletionFunc("credential", credentials)
 	_ = c.RegisterFlagCompletionFunc("a2a-version", cobra.FixedCompletions([]string{"0.3", "1.0"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions([]string{"json", "text"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, file := range []string{"ca", "keys", "profile"} {
