@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,7 @@ type ask struct {
 }
 
 // asks are the requests of a session. A peer gives its questions no ids, so that
-// of a request is the id of the message that asks, with a number from the second
+// of a request is made of the message that asks, with a number from the second
 // time on. It is the same in a later process, which gets the ids that were
 // answered before. The session's mutex guards it.
 type asks struct {
@@ -99,14 +100,16 @@ func (a *asks) settleAll() {
 	}
 }
 
-// baseOf identifies what a peer asks: by its message, or by all that it says
-// where the message has no id.
+// baseOf identifies what a peer asks: by its message and all that this says. The
+// message's id alone would let a peer put another question under the one that
+// the operator answers. A message without an id is told apart by its time.
 func baseOf(st status) string {
-	if st.Message != nil && st.Message.ID != "" && len(st.Message.ID) <= maxID && !strings.Contains(st.Message.ID, "#") {
-		return st.Message.ID
+	name := st.Stamp
+	if st.Message != nil && st.Message.ID != "" {
+		name = st.Message.ID
 	}
-	sum := sha256.Sum256([]byte(st.Word + "\x00" + st.Stamp + "\x00" + st.Message.text()))
-	return hex.EncodeToString(sum[:8])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", st.Word, name, st.Message.text()))
+	return hex.EncodeToString(sum[:16])
 }
 
 // interrupt takes that the task waits for us.

@@ -123,9 +123,13 @@ func cardAccess(c coord.A2AConfig) (netguard.Access, error) {
 func (k *card) identity(c coord.A2AConfig) coord.Identity {
 	return coord.Identity{
 		Files:   []coord.IdentityFile{{Role: "card", Path: c.Card, SHA256: k.hash, Size: int64(len(k.raw))}},
-		Version: strings.TrimSpace(clip(k.Name, coord.MaxTitle/2) + " " + clip(k.Version, coord.MaxTitle/2)),
+		Version: strings.TrimSpace(line(k.Name) + " " + line(k.Version)),
 	}
 }
+
+// line is a word of the peer's about itself in one line, so that it cannot look
+// like a finding of ours under it.
+func line(s string) string { return clip(strings.Join(strings.Fields(s), " "), coord.MaxTitle/2) }
 
 // jsonRPC is the name of the binding.
 const jsonRPC = "JSONRPC"

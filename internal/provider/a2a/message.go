@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"signalbox/internal/coord"
 	"signalbox/internal/jsonwalk"
 )
 
@@ -258,8 +259,12 @@ func (m *message) text() string {
 
 // file gives what of a part is no text: bytes, JSON, or an address. It is false
 // for text, for a part of no known kind, and for bytes that cannot be decoded,
-// of which bad tells.
+// of which bad tells. What it says beside its bytes is bounded here: it is held
+// until the end, with that of all other files.
 func (p part) file(name string) (f file, ok, bad bool) {
+	defer func() {
+		f.name, f.media, f.reference = clip(f.name, coord.MaxTitle), clip(f.media, coord.MaxTitle), clip(f.reference, coord.MaxURL)
+	}()
 	f = file{name: or(p.Filename, name), media: p.Media}
 	encoded, address := p.Raw, p.URL
 	if p.File != nil {

@@ -117,6 +117,52 @@ func TestAnAuthorizationThatThePeerWaitsForIsAsked(t *testing.T) {
 	})
 }
 
+// A peer could else have an answer to something that the operator did not see,
+// or ask its second question without being heard.
+func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		var question atomic.Value
+		question.Store("May I read the manual?")
+		over := p.asking("")
+		p.on["stream"] = func(c *call) {
+			c.events(c.wrap("task", c.state(c.status("input-required", "q1", question.Load().(string)))))
+		}
+		p.on["get"] = func(c *call) {
+			if over.Load() {
+				c.reply(c.at("completed", c.text("a", "done")))
+				return
+			}
+			c.reply(c.state(c.status("input-required", "q1", question.Load().(string))))
+		}
+		p.on["send"] = func(c *call) {
+			if c.n > 0 {
+				over.Store(true)
+			}
+			question.Store("And the index?")
+			c.reply(c.wrap("task", c.state(c.status("input-required", "q1", "And the index?"))))
+		}
+		at := p.begin()
+		first := at.asked()
+		question.Store("May I delete the manual?")
+		all := at.until(provider.EventRequest)
+		second := all[len(all)-1].Request
+		if w := all[len(all)-2]; w.Withdrawn != first.Origin.Request || second.Content.Title != "May I delete the manual?" {
+			t.Fatalf("after %s came %s", told1(w), told1(all[len(all)-1]))
+		}
+		_ = at.answers(first, provider.Undeliverable)
+		_ = at.answers(second, provider.Delivered)
+		third := at.asked()
+		if third.Content.Title != "And the index?" {
+			t.Errorf("then came %+v", third.Content)
+		}
+		_ = at.answers(third, provider.Delivered)
+		at.completes()
+		if n := p.count("send"); n != 2 {
+			t.Errorf("the peer was answered %d times", n)
+		}
+	})
+}
+
 func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		p.asking("which?")

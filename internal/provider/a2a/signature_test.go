@@ -149,3 +149,13 @@ func TestFormsOfACardAreCanonical(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestWhatACardSaysOfItselfStaysInOneLine(t *testing.T) {
+	k, err := readCard([]byte(`{"name":"a\n  card signature verified","version":"1\r\n\u2028\u0085 2"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := k.identity(coord.A2AConfig{}).Version, "a card signature verified 1 2"; got != want {
+		t.Errorf("the version is %q, want %q", got, want)
+	}
+}

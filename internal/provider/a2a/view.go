@@ -1,6 +1,8 @@
 package a2a
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 
 	"signalbox/internal/coord"
@@ -50,13 +52,14 @@ type view struct {
 
 // merge applies an update and gives the text to be shown.
 func (v *view) merge(u artifactUpdate) string {
-	p := v.find(u.Artifact.ID)
+	id := u.Artifact.key()
+	p := v.find(id)
 	if p == nil && len(v.pieces) == maxPieces {
 		v.unkept++
 		return ""
 	}
 	if p == nil {
-		p = &piece{id: u.Artifact.ID}
+		p = &piece{id: id}
 		v.pieces = append(v.pieces, p)
 	} else if !u.Append {
 		return v.replace(p, u.Artifact)
@@ -72,9 +75,10 @@ func (v *view) snapshot(all []artifact) string {
 	all = all[:len(all)-v.unkept]
 	v.pieces = make([]*piece, len(all))
 	for i, a := range all {
-		v.pieces[i] = &piece{id: a.ID}
+		id := a.key()
+		v.pieces[i] = &piece{id: id}
 		for j, o := range old {
-			if o != nil && o.id == a.ID {
+			if o != nil && o.id == id {
 				v.pieces[i], old[j] = o, nil
 				v.amended = v.amended || i != j // in another order than it was shown
 				break
@@ -92,6 +96,16 @@ func (v *view) snapshot(all []artifact) string {
 		out.WriteString(v.replace(v.pieces[i], a))
 	}
 	return out.String()
+}
+
+// key is the id of an artifact, or its hash where that is long: the ids of all
+// artifacts are held until the end.
+func (a artifact) key() string {
+	if len(a.ID) <= maxID {
+		return a.ID
+	}
+	sum := sha256.Sum256([]byte(a.ID))
+	return hex.EncodeToString(sum[:])
 }
 
 func (v *view) find(id string) *piece {
@@ -229,6 +243,5 @@ func (v *view) contents() []provider.Event {
 }
 
 func (f file) event() provider.Event {
-	return provider.Event{Kind: provider.EventContent, Content: &provider.Content{
-		Name: clip(f.name, coord.MaxTitle), Media: clip(f.media, coord.MaxTitle), Bytes: f.bytes, Reference: clip(f.reference, coord.MaxURL)}}
+	return provider.Event{Kind: provider.EventContent, Content: &provider.Content{Name: f.name, Media: f.media, Bytes: f.bytes, Reference: f.reference}}
 }

@@ -90,6 +90,27 @@ func TestAnEndlessAnswerIsShownAndKeptToItsBound(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldOfNamesIsBounded(t *testing.T) {
+	var v view
+	long := strings.Repeat("x", 1<<20)
+	address := "https://x.example/" + long
+	for i := range 3 {
+		id := fmt.Sprint(i) + long
+		a := artifact{ID: id, Name: long, Parts: []part{{URL: &address, Filename: long, Media: long}}}
+		v.merge(artifactUpdate{Artifact: a})
+		v.merge(artifactUpdate{Artifact: a})
+	}
+	if len(v.pieces) != 3 {
+		t.Fatalf("of three long ids there are %d artifacts", len(v.pieces))
+	}
+	for _, p := range v.pieces {
+		f := p.files[0]
+		if n := len(p.id) + len(f.name) + len(f.media) + len(f.reference); n > maxID+2*coord.MaxTitle+coord.MaxURL {
+			t.Errorf("%d bytes are held of the names of one artifact", n)
+		}
+	}
+}
+
 func TestMembersAreCountedOutsideOfTexts(t *testing.T) {
 	for doc, want := range map[string]int{
 		`{}`: 1, `{"a":[1,2,3],"b":{}}`: 6, `{"a,{[":"x,{["}`: 1, `{"a\\":","}`: 1, `{"a\"":"\",\\\"{"}`: 1, `["\\\\",","]`: 2, `"{"`: 0, `[{},{}]`: 4,
