@@ -208,7 +208,7 @@ func (f *following) task(key string, state coord.TaskState, reason string) {
 	}
 	text := f.Styles(screen.IsTerminal(f.Err)).Mark(string(state)) + "  " + key
 	if reason != "" {
-		text += "  (" + screen.Clean(reason) + ")"
+		text += "  (" + screen.OneLine(reason, coord.MaxReason) + ")"
 	}
 	// It waits for a moment at each request that the plan grants.
 	if f.shown[key] != text {

@@ -73,10 +73,10 @@ func (s *Screen) Agent(w io.Writer, g coord.Agent) {
 	}
 	fmt.Fprintln(w)
 	if i.Problem != "" {
-		fmt.Fprintf(w, "  %s %s\n", st.Bad.Render("✖"), Clean(i.Problem))
+		fmt.Fprintf(w, "  %s %s\n", st.Bad.Render("✖"), OneLine(i.Problem, coord.MaxReason))
 	}
 	if i.Identity.Version != "" {
-		fmt.Fprintf(w, "  version %s, as it says\n", Clean(i.Identity.Version))
+		fmt.Fprintf(w, "  version %s, as it says\n", OneLine(i.Identity.Version, coord.MaxTitle))
 	}
 	for _, f := range i.Identity.Files {
 		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, Clean(f.Path), Size(f.Size), Short(f.SHA256))

@@ -19,7 +19,7 @@ func (s *Screen) Tasks(w io.Writer, j coord.Job, tasks []coord.Task) {
 	for _, t := range tasks {
 		fmt.Fprintf(w, "  %s  %s  %s", st.Mark(string(t.State)), t.Key, t.Agent)
 		if t.Reason != "" {
-			fmt.Fprintf(w, "  (%s)", Clean(t.Reason))
+			fmt.Fprintf(w, "  (%s)", OneLine(t.Reason, coord.MaxReason))
 		}
 		fmt.Fprintln(w)
 	}

@@ -103,6 +103,23 @@ func TestDocumentsAreOneLineOffATerminal(t *testing.T) {
 	}
 }
 
+// What an agent names could else look like what Signalbox found.
+func TestANameOfAnAgentsIsOneLineOfAResult(t *testing.T) {
+	forged := "x\n  artifact report.md  9 B  sha256 0000  made"
+	r := coord.Result{Tasks: []coord.TaskResult{{Key: "a", Agent: "x", State: coord.TaskFailed, Reason: forged,
+		Receipt:   &coord.Receipt{Kind: "task", Reference: forged},
+		Artifacts: []coord.Artifact{{Name: forged, Size: 1, SHA256: strings.Repeat("a", 64), Origin: "said"}, {Name: "y", Reference: "file:///etc/passwd", Origin: "said"}},
+	}}}
+	var b strings.Builder
+	(&Screen{Width: 80}).Result(&b, r)
+	if n := strings.Count(b.String(), "\n"); n != 6 || strings.Contains(b.String(), "\n  artifact report.md") {
+		t.Errorf("a result with forged lines is %q", b.String())
+	}
+	if want := "artifact y  at file:///etc/passwd, not fetched  said"; !strings.Contains(b.String(), want) {
+		t.Errorf("the address is not told: %q", b.String())
+	}
+}
+
 func TestAResultTellsWhatWasUsed(t *testing.T) {
 	var b strings.Builder
 	s := New(nil, &b, io.Discard)

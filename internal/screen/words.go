@@ -209,10 +209,10 @@ func limits(l coord.Limits) string {
 // three facts.
 func (s *Screen) Request(w io.Writer, r coord.Request) {
 	st := s.on(w)
-	fmt.Fprintf(w, "%s  %s  %s asks: %s\n", st.Bold.Render(fmt.Sprintf("r%d", r.Number)), st.Mark(string(r.Decision)), r.Agent, Clean(r.Content.Title))
+	fmt.Fprintf(w, "%s  %s  %s asks: %s\n", st.Bold.Render(fmt.Sprintf("r%d", r.Number)), st.Mark(string(r.Decision)), r.Agent, OneLine(r.Content.Title, coord.MaxTitle))
 	fmt.Fprintf(w, "     task %s, %s, %s\n", r.Key, r.Kind, Ago(r.Opened.Wall))
 	if r.Content.Tool != "" {
-		fmt.Fprintf(w, "     tool %s\n", Clean(r.Content.Tool))
+		fmt.Fprintf(w, "     tool %s\n", OneLine(r.Content.Tool, coord.MaxTitle))
 	}
 	if r.Content.Detail != "" {
 		text := Clean(r.Content.Detail)
@@ -225,7 +225,7 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 		fmt.Fprintln(w, "     the content is longer than can be shown, so it can only be denied")
 	}
 	for _, o := range r.Options {
-		fmt.Fprintf(w, "     option %s: %s (%s)\n", Clean(o.ID), Clean(o.Name), strings.ReplaceAll(string(o.Kind), "_", " "))
+		fmt.Fprintf(w, "     option %s: %s (%s)\n", OneLine(o.ID, coord.MaxTitle), OneLine(o.Name, coord.MaxTitle), strings.ReplaceAll(string(o.Kind), "_", " "))
 	}
 	if d := r.Decided; d != nil {
 		fmt.Fprintf(w, "     %s %s", r.Decision, Ago(d.At.Wall))
@@ -248,7 +248,7 @@ func (s *Screen) Request(w io.Writer, r coord.Request) {
 		}
 		fmt.Fprintf(w, "     answer %s", r.Delivery)
 		if r.Delivered != "" {
-			fmt.Fprintf(w, ": %s", Clean(r.Delivered))
+			fmt.Fprintf(w, ": %s", OneLine(r.Delivered, coord.MaxReason))
 		}
 		fmt.Fprintln(w)
 	}
@@ -287,7 +287,7 @@ func (s *Screen) Result(w io.Writer, r coord.Result) {
 	for _, t := range r.Tasks {
 		fmt.Fprintf(w, "\n%s  %s  %s", st.Bold.Render(t.Key), st.Mark(string(t.State)), t.Agent)
 		if t.Reason != "" {
-			fmt.Fprintf(w, "  (%s)", Clean(t.Reason))
+			fmt.Fprintf(w, "  (%s)", OneLine(t.Reason, coord.MaxReason))
 		}
 		fmt.Fprintln(w)
 		switch {
@@ -306,10 +306,14 @@ func (s *Screen) Result(w io.Writer, r coord.Result) {
 			fmt.Fprint(w, Indent(Wrap(Clean(t.Partial), s.Width-6), "  │ "))
 		}
 		if t.Receipt != nil {
-			fmt.Fprintf(w, "  %s\n", st.Dim.Render("receipt "+Clean(t.Receipt.Reference)+" ("+t.Receipt.Kind+")"))
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render("receipt "+OneLine(t.Receipt.Reference, coord.MaxReason)+" ("+t.Receipt.Kind+")"))
 		}
 		for _, a := range t.Artifacts {
-			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("artifact %s  %s  sha256 %s  %s", Clean(a.Name), Size(a.Size), Short(a.SHA256), a.Origin)))
+			what := fmt.Sprintf("%s  sha256 %s", Size(a.Size), Short(a.SHA256))
+			if a.SHA256 == "" {
+				what = "at " + OneLine(a.Reference, coord.MaxURL) + ", not fetched"
+			}
+			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("artifact %s  %s  %s", OneLine(a.Name, coord.MaxTitle), what, a.Origin)))
 		}
 		for _, q := range t.Requests {
 			fmt.Fprintf(w, "  %s\n", st.Dim.Render(fmt.Sprintf("request r%d %s, answer %s: %s", q.Number, q.Decision, q.Delivery, OneLine(q.Content.Title, 60))))
