@@ -422,10 +422,10 @@ func TestUnusableAgentSaysWhyAndWhatMendsIt(t *testing.T) {
 		code coord.Code
 		want string
 	}{
-		{"a login is missing", coord.Inspection{Auth: coord.AuthRequired, AuthHint: "codex login"}, nil, coord.Unavailable,
-			"agent codex cannot be used: it wants a login first; log it in yourself: codex login"},
-		{"a problem", coord.Inspection{Auth: coord.AuthReady, Problem: "it speaks protocol 2"}, nil, coord.Unavailable,
-			"agent codex cannot be used: it speaks protocol 2; mend that, then 'signalbox agent inspect codex'"},
+		{"a login is missing", coord.Inspection{Auth: coord.AuthRequired, AuthHint: "codex login"}, nil, coord.Conflict,
+			"agent codex cannot be used: it wants a login first; what you can do: codex login"},
+		{"a problem", coord.Inspection{Auth: coord.AuthReady, Problem: "It speaks protocol 2."}, nil, coord.Conflict,
+			"agent codex cannot be used: It speaks protocol 2; mend that, then 'signalbox agent inspect codex'"},
 		{"nothing could be observed", coord.Inspection{}, coord.Errorf(coord.Unavailable, "it does not start"), coord.Unavailable, "it does not start"},
 	}
 	for _, c := range cases {

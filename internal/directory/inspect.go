@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
@@ -118,16 +119,18 @@ func (d *Directory) Usable(ctx context.Context, id coord.AgentID) (coord.Agent, 
 	return a, nil
 }
 
-// unusable says why an inspected agent cannot be used.
+// unusable says why an inspected agent cannot be used. It is no Unavailable, which
+// clients take for a reason to ask again: each time would be an inspection.
 func unusable(a coord.Agent) error {
 	i := a.Inspection
+	problem := strings.TrimSuffix(i.Problem, ".")
 	switch {
 	case i.Auth == coord.AuthRequired && i.AuthHint != "":
-		return coord.Errorf(coord.Unavailable, "agent %s cannot be used: %s; log it in yourself: %s", a.ID, i.Problem, i.AuthHint)
+		return coord.Errorf(coord.Conflict, "agent %s cannot be used: %s; what you can do: %s", a.ID, problem, i.AuthHint)
 	case i.Auth == coord.AuthRequired:
-		return coord.Errorf(coord.Unavailable, "agent %s cannot be used: %s; log it in with its own program, then inspect it again", a.ID, i.Problem)
+		return coord.Errorf(coord.Conflict, "agent %s cannot be used: %s; log it in with its own program, then inspect it again", a.ID, problem)
 	case i.Problem != "":
-		return coord.Errorf(coord.Unavailable, "agent %s cannot be used: %s; mend that, then 'signalbox agent inspect %s'", a.ID, i.Problem, a.ID)
+		return coord.Errorf(coord.Conflict, "agent %s cannot be used: %s; mend that, then 'signalbox agent inspect %s'", a.ID, problem, a.ID)
 	default:
 		return coord.Errorf(coord.Stale, "agent %s changed while it was inspected: try again", a.ID)
 	}

@@ -123,7 +123,7 @@ func (p *Planner) inspectionFaults(ctx context.Context, plan coord.Plan, agents 
 			return err
 		}
 		// The code is that of an agent that cannot be used: unlike a fault of
-		// the plan, it may pass.
+		// the plan, it can be mended without another plan.
 		out.Code = known.Code
 		out.Fields = append(out.Fields, coord.Field{Pointer: at + "/agent", Message: known.Message})
 	}

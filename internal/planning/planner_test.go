@@ -288,15 +288,15 @@ func TestFreezingTellsOfEveryAgentThatCannotBeUsed(t *testing.T) {
 		coord.PlanTask{Key: "c", Agent: "weak", Instruction: "x"}, coord.PlanTask{Key: "d", Agent: "goose", Instruction: "x"}))
 	weak := agent("weak")
 	weak.Inspection = inspection("weak", 3, coord.Read)
-	w.agents.unusable["codex"] = coord.Errorf(coord.Unavailable, "log in")
-	w.agents.unusable["goose"] = coord.Errorf(coord.Unavailable, "not there")
+	w.agents.unusable["codex"] = coord.Errorf(coord.Conflict, "log in")
+	w.agents.unusable["goose"] = coord.Errorf(coord.Conflict, "not there")
 	w.agents.onUse = func() {
 		w.agents.mu.Lock()
 		defer w.agents.mu.Unlock()
 		w.agents.known["weak"] = weak // what the inspection finds
 	}
 	_, err := w.Freeze(t.Context(), number(j), operator)
-	if diff := cmp.Diff([]string{"/tasks/0/agent", "/tasks/1/agent", "/tasks/2/operations/0", "/tasks/3/agent"}, faults(t, err, coord.Unavailable)); diff != "" {
+	if diff := cmp.Diff([]string{"/tasks/0/agent", "/tasks/1/agent", "/tasks/2/operations/0", "/tasks/3/agent"}, faults(t, err, coord.Conflict)); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if w.agents.usable != 3 {
