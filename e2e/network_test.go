@@ -18,7 +18,7 @@ import (
 // standIn builds the program that stands in for tincan, once.
 var standIn = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "tincan")
-	out, err := exec.Command("go", "build", "-o", path, "signalbox/e2e/tincanpeer").CombinedOutput() //nolint:noctx // the test's own deadline ends it
+	out, err := exec.Command("go", "build", "-o", path, "signalbox/e2e/tincanpeer").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the stand-in for tincan: %w\n%s", err, out)
 	}

@@ -62,7 +62,9 @@ func TestEveryFaultOfAPeerIsToldAtOnce(t *testing.T) {
 		{"all empty", coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{}}, []string{"/a2a/card", "/a2a/origin", "/a2a/version"}},
 		{"a peer on the route of programs", coord.AgentConfig{Route: coord.RouteACP, Executable: tincan, A2A: a2a(func(*coord.AgentConfig) {}).A2A}, []string{"/a2a"}},
 		{"a version that nobody speaks", a2a(func(c *coord.AgentConfig) { c.A2A.Version = "0.2" }), []string{"/a2a/version"}},
-		{"http to the world", a2a(func(c *coord.AgentConfig) { c.A2A.Card, c.A2A.Origin = "http://peer.example/card", "http://peer.example" }), []string{"/a2a/card", "/a2a/origin"}},
+		{"http to the world", a2a(func(c *coord.AgentConfig) {
+			c.A2A.Card, c.A2A.Origin = "http://peer.example/card", "http://peer.example"
+		}), []string{"/a2a/card", "/a2a/origin"}},
 		{"http to private addresses", a2a(func(c *coord.AgentConfig) {
 			c.A2A.Card, c.A2A.Origin, c.A2A.Private = "http://10.0.0.7:8080/card", "http://10.0.0.7:8080", true
 		}), nil},
