@@ -90,6 +90,32 @@ var taskCases = []fieldCase{
 			t.Errorf("it ended with %s", told1(e))
 		}
 	}},
+	{"16 a stream that says cancelled of a task that works confirms nothing", func(t *testing.T, p *peer) {
+		p.works()
+		var streamed, cancelled atomic.Bool
+		p.on["stream"] = func(c *call) {
+			c.events(c.wrap("task", c.at("working")), c.wrap("statusUpdate", object{"taskId": "t1", "contextId": "c1", "status": c.status("canceled", "m1", ""), "final": true}))
+			streamed.Store(true)
+		}
+		p.on["cancel"] = func(c *call) { c.reply(c.at("canceled")) }
+		p.on["get"] = func(c *call) {
+			c.reply(c.at(map[bool]string{false: "working", true: "canceled"}[cancelled.Load()], c.text("a", "part")))
+		}
+		at := p.begin()
+		if got, err := at.session.Cancel(t.Context()); got != provider.CancelAsked || err != nil {
+			t.Errorf("Cancel gave %q, %v", got, err)
+		}
+		at.until(provider.EventText)
+		ctx, stop := context.WithTimeoutCause(t.Context(), fast.Quiet, errPatience)
+		defer stop()
+		if e, err := at.session.Next(ctx); err == nil || !streamed.Load() {
+			t.Errorf("there came %s", told1(e))
+		}
+		cancelled.Store(true)
+		if e, _ := at.last(); e.End == nil || e.End.State != coord.AttemptCancelled {
+			t.Errorf("it ended with %s", told1(e))
+		}
+	}},
 	{"17 a task that cannot be cancelled because it is confirms the cancellation", func(t *testing.T, p *peer) {
 		p.works()
 		p.on["cancel"] = func(c *call) { c.fail(codeNotCancelable, "not cancelable") }

@@ -363,24 +363,33 @@ func (s *session) direct(m *message) {
 
 // conclude ends the attempt once the task is over. What the peer answers to a
 // last request for the task counts more than what its stream said; if it cannot
-// say, the stream's word stands.
+// say, the stream's word stands. But a task that is asked for and goes on is not
+// cancelled, whatever a stream says: it is followed.
 func (s *session) conclude() {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.timing.Settle, errSilent)
 	defer cancel()
 	wait := s.timing.Poll / 10
+	var other *task
 	for range 4 {
 		t, err := s.e.get(ctx, s.timing.Call, s.taskID(), 0)
-		if err == nil && t.Status.state.terminal() && s.ours(t) {
-			s.say(s.view.snapshot(t.Artifacts))
-			s.status = t.Status
-			break
+		if err == nil && s.ours(t) {
+			other = t
+			if t.Status.state.terminal() {
+				s.say(s.view.snapshot(t.Artifacts))
+				s.status, other = t.Status, nil
+				break
+			}
 		}
 		if !pause(ctx, wait) {
 			break
 		}
 		wait *= 4
 	}
-	if s.ctx.Err() == nil {
+	switch {
+	case s.ctx.Err() != nil:
+	case s.status.state == canceled && other != nil:
+		s.whole(other)
+	default:
 		s.close()
 	}
 }
