@@ -52,7 +52,7 @@ func urlCases(t testing.TB) []urlCase {
 
 func TestAddressesOfPeersAreReadInOneWayOrRefused(t *testing.T) {
 	cases := urlCases(t)
-	if len(cases) < 150 {
+	if len(cases) < 200 {
 		t.Fatalf("only %d addresses", len(cases))
 	}
 	for _, c := range cases {
