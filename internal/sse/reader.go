@@ -77,6 +77,13 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// Ready reports whether the next event has been read from the source as a whole,
+// so that Next does not wait for it. False says nothing: of streams whose lines
+// end otherwise than in LF it is not known.
+func (r *Reader) Ready() bool {
+	return r.err == nil && bytes.Contains(r.buf[r.start:r.end], []byte("\n\n"))
+}
+
 func (r *Reader) event() Event {
 	e := Event{Type: "message", Data: r.data}
 	if r.hasType && r.typ != "" {

@@ -245,3 +245,31 @@ func BenchmarkReader(b *testing.B) {
 		}
 	}
 }
+
+func TestReadyTellsOfAnEventThatIsThereAsAWhole(t *testing.T) {
+	source, peer := io.Pipe()
+	defer peer.Close()
+	r := NewReader(source, Limits{Line: 100, Event: 100, Total: 1000})
+	if r.Ready() {
+		t.Error("an event is ready before anything was read")
+	}
+	for _, c := range []struct {
+		write string
+		ready bool
+	}{
+		{"data: 1\n\ndata: 2\n\n", true},
+		{"", false}, // the second of them
+		{"data: 3\n\ndata: 4\n", false},
+		{"\n", false},
+	} {
+		if c.write != "" {
+			go func() { _, _ = io.WriteString(peer, c.write) }()
+		}
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Ready(); got != c.ready {
+			t.Errorf("after %q it is ready: %v", c.write, got)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,29 +114,23 @@ func (s *session) receive(kind, reference string) {
 	close(s.received)
 }
 
-// read is one event of a stream.
-type read struct {
-	result json.RawMessage
-	err    error
-}
-
 // consume takes the events of a stream until that is over, and says why it is.
 // Until the receipt patience bounds the wait; then a quiet stream has the task
 // asked for beside it, and stays open: there are servers that stop the work when
 // nobody listens.
 func (s *session) consume(ctx context.Context, a *answer, patience *time.Timer) error {
-	events, done := make(chan read), make(chan struct{})
+	events, done := make(chan []event), make(chan struct{})
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		for {
-			result, err := a.next()
+			some := a.events(s.e.version)
 			select {
-			case events <- read{result, err}:
+			case events <- some:
 			case <-done:
 				return
 			}
-			if err != nil && !isFault(err) {
+			if err := some[len(some)-1].err; err != nil && !isFault(err) {
 				return
 			}
 		}
@@ -153,10 +146,15 @@ func (s *session) consume(ctx context.Context, a *answer, patience *time.Timer) 
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case ev := <-events:
+		case some := <-events:
 			before := s.progress
-			if err := s.event(ev); err != nil {
-				return err
+			for _, ev := range some {
+				if err := s.event(ev); err != nil {
+					return err
+				}
+				if s.lostAlready() {
+					return errClosed
+				}
 			}
 			if s.progress != before { // what says nothing of the task is silence too
 				quiet.Reset(s.timing.Quiet)
@@ -198,23 +196,19 @@ func (s *session) aside() {
 }
 
 // event takes one event of a stream.
-func (s *session) event(ev read) error {
-	n, err := news{}, ev.err
-	if err == nil {
-		n, err = readNews(s.e.version, ev.result)
-	}
+func (s *session) event(ev event) error {
 	switch {
-	case err == nil:
-		s.take(n)
+	case ev.err == nil:
+		s.take(ev.news)
 		if s.status.state.terminal() && !s.isOver() {
 			s.conclude()
 		}
 		return nil
-	case isFault(err):
+	case isFault(ev.err):
 		s.drop("unreadable")
 		return nil
 	}
-	return err
+	return ev.err
 }
 
 // drop counts what is ignored. A peer that sends much of it is not followed

@@ -170,8 +170,8 @@ func readNews(version string, result json.RawMessage) (news, error) {
 	var n news
 	found := 0
 	for name, value := range jsonwalk.Members(result) {
-		kind, known := map[string]string{"task": "task", "message": "message", "statusUpdate": "status-update", "artifactUpdate": "artifact-update"}[name]
-		if !known || jsonwalk.IsNull(value) {
+		kind := kindOf(name)
+		if kind == "" || jsonwalk.IsNull(value) {
 			continue
 		}
 		found++
@@ -184,6 +184,19 @@ func readNews(version string, result json.RawMessage) (news, error) {
 		return news{}, malformed("a result that is several things at once")
 	}
 	return n, nil
+}
+
+// kindOf gives the word of 0.3 for a member of a result in 1.0, "" for another.
+func kindOf(member string) string {
+	switch member {
+	case "task", "message":
+		return member
+	case "statusUpdate":
+		return "status-update"
+	case "artifactUpdate":
+		return "artifact-update"
+	}
+	return ""
 }
 
 func readKind(version, kind string, value json.RawMessage) (news, error) {
