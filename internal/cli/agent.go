@@ -353,19 +353,6 @@ func (a *app) agentImport() *cobra.Command {
 }
 
 // completeAgents offers the agents' ids.
-func (a *app) completeAgents(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	agents, err := c.Agents(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, g := range agents {
-		out = append(out, string(g.ID)+"\t"+screen.OneLine(g.Name, 40))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+func (a *app) completeAgents(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return offer(a, (*client.Client).Agents, func(g coord.Agent) string { return string(g.ID) + "\t" + screen.OneLine(g.Name, 40) })(cmd, args, word)
 }

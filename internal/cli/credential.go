@@ -122,19 +122,6 @@ func (a *app) credentialRemove() *cobra.Command {
 }
 
 // completeCredentials offers the credentials' names, with where each may go.
-func (a *app) completeCredentials(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	found, err := c.Credentials(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, b := range found {
-		out = append(out, b.Name+"\t"+b.Origin)
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+func (a *app) completeCredentials(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return offer(a, (*client.Client).Credentials, func(b binding.BoundCredential) string { return b.Name + "\t" + b.Origin })(cmd, args, word)
 }

@@ -182,26 +182,14 @@ that nothing is decided unseen.`,
 	return c
 }
 
-func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var out []string
-	for _, r := range a.waiting(cmd.Context()).Requests {
-		out = append(out, fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, screen.OneLine(r.Content.Title, 40)))
+func (a *app) completeRequests(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	waiting := func(c *client.Client, ctx context.Context) ([]coord.Request, error) {
+		in, err := c.Inbox(ctx)
+		return in.Requests, err
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// waiting is the inbox for a completion, empty where it cannot be had.
-func (a *app) waiting(ctx context.Context) api.Inbox {
-	c, err := a.connect()
-	if err != nil {
-		return api.Inbox{}
-	}
-	defer c.Close()
-	in, err := c.Inbox(ctx)
-	if err != nil {
-		return api.Inbox{}
-	}
-	return in
+	return offer(a, waiting, func(r coord.Request) string {
+		return fmt.Sprintf("r%d\t%s: %s", r.Number, r.Agent, screen.OneLine(r.Content.Title, 40))
+	})(cmd, args, word)
 }
 
 func (a *app) attemptCommand() *cobra.Command {

@@ -356,19 +356,15 @@ func (a *app) verifyCommand() *cobra.Command {
 }
 
 // completeJobs offers the latest jobs' numbers.
-func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.connect()
-	if err != nil || len(args) > 0 {
+func (a *app) completeJobs(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	defer c.Close()
-	jobs, _, err := c.Jobs(cmd.Context(), 0, 30)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	latest := func(c *client.Client, ctx context.Context) ([]coord.Job, error) {
+		jobs, _, err := c.Jobs(ctx, 0, 30)
+		return jobs, err
 	}
-	var out []string
-	for _, j := range jobs {
-		out = append(out, fmt.Sprintf("%d\t%s: %s", j.Number, j.State, screen.OneLine(j.Title, 40)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return offer(a, latest, func(j coord.Job) string {
+		return fmt.Sprintf("%d\t%s: %s", j.Number, j.State, screen.OneLine(j.Title, 40))
+	})(cmd, args, word)
 }

@@ -196,10 +196,10 @@ func (a *app) decideChanges(ctx context.Context, c *client.Client, ref string, r
 	return nil
 }
 
-func (a *app) completeChangeSets(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var out []string
-	for _, s := range a.waiting(cmd.Context()).ChangeSets {
-		out = append(out, fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, screen.About(s)))
+func (a *app) completeChangeSets(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	waiting := func(c *client.Client, ctx context.Context) ([]coord.ChangeSet, error) {
+		in, err := c.Inbox(ctx)
+		return in.ChangeSets, err
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return offer(a, waiting, func(s coord.ChangeSet) string { return fmt.Sprintf("c%d\t%s: %s", s.Number, s.Agent, screen.About(s)) })(cmd, args, word)
 }

@@ -230,6 +230,24 @@ func (a *app) with(do func(ctx context.Context, c *client.Client, args []string)
 	}
 }
 
+// offer completes a word with a line for each element of a list that Signalbox
+// has: what is typed, and what it is about. Without Signalbox there is none.
+func offer[T any](a *app, list func(*client.Client, context.Context) ([]T, error), line func(T) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := a.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		found, _ := list(c, cmd.Context()) // a completion has no place for an error
+		var out []string
+		for _, v := range found {
+			out = append(out, line(v))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // readFile reads a file given by name, "-" being standard input.
 func (a *app) readFile(name string, limit int64) ([]byte, error) {
 	r := a.In
