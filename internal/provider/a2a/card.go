@@ -33,7 +33,6 @@ type card struct {
 	} `json:"skills"`
 	Capabilities struct {
 		Streaming bool `json:"streaming"`
-		Extended  bool `json:"extendedAgentCard"`
 		Extension []struct {
 			URI      string `json:"uri"`
 			Required bool   `json:"required"`
@@ -60,7 +59,7 @@ type card struct {
 	} `json:"supportedInterfaces"`
 	Requirements []json.RawMessage `json:"securityRequirements"`
 
-	Signatures []signature `json:"signatures"`
+	Signatures []json.RawMessage `json:"signatures"`
 }
 
 // fetchCard fetches the card from the configured address as it stands there.
@@ -166,19 +165,21 @@ func (k *card) choose(c coord.A2AConfig) (address, tenant string, err error) {
 	if len(fit) == 0 {
 		return "", "", &provider.Unsent{Cause: provider.CauseVersion, Message: clip("The peer's card offers no JSON-RPC in version "+c.Version+"; it offers "+quote(strings.Join(offers, ", "))+".", coord.MaxReason)}
 	}
-	var wrong error
-	for _, f := range fit {
+	var wrong []string
+	for _, f := range fit[:min(len(fit), maxListed)] {
 		u, err := netguard.ParseURL(f.url)
 		switch {
 		case err != nil:
-			wrong = errors.Join(wrong, fmt.Errorf("%s (%s)", quote(f.url), told(err)))
+			wrong = append(wrong, fmt.Sprintf("%s (%s)", quote(f.url), told(err)))
 		case netguard.OriginOf(u) != c.Origin:
-			wrong = errors.Join(wrong, errors.New(quote(f.url)))
+			wrong = append(wrong, quote(f.url))
+		case len(f.tenant) > maxID:
+			wrong = append(wrong, fmt.Sprintf("%s (its tenant is longer than %d bytes)", quote(f.url), maxID))
 		default:
 			return u.String(), f.tenant, nil
 		}
 	}
-	return "", "", &provider.Unsent{Cause: provider.CauseConfig, Message: clip("The peer's card sends work to "+strings.ReplaceAll(wrong.Error(), "\n", ", ")+
+	return "", "", &provider.Unsent{Cause: provider.CauseConfig, Message: clip("The peer's card sends work to "+strings.Join(wrong, ", ")+
 		", which is not at the registered origin "+c.Origin+"; mend the card, or register that origin if it is the right one.", coord.MaxReason)}
 }
 

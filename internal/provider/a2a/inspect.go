@@ -7,6 +7,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/a2a/signature"
 )
 
 // maxListed bounds how many skills and modes of a card are told.
@@ -65,6 +66,31 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 
 // hint says how a peer gets its credential.
 const hint = "Put a [credentials.NAME] with the peer's exact origin into the configuration file, and name it in the agent's registration."
+
+// capabilitySigned is the name of the capability that a card's signature was
+// verified with a key of the operator.
+const capabilitySigned = "card signature verified"
+
+// verify tells whether a signature of the card was made with a key of the file,
+// and what the operator should be warned of. Without a file nothing is verified.
+func (k *card) verify(file string) (coord.Capability, string) {
+	c := coord.Capability{Name: capabilitySigned, Evidence: coord.Measured}
+	switch {
+	case len(k.Signatures) == 0 && file == "":
+		c.Detail = "not verified: the card has no signature"
+		return c, ""
+	case file == "":
+		c.Detail = "not verified: no keys are configured that it could be verified with"
+		return c, ""
+	}
+	key, why := signature.Verify(k.raw, file)
+	if why != "" {
+		c.Detail = "not verified: " + why
+		return c, "The card's signature is not verified although keys are configured: " + why + "."
+	}
+	c.Has, c.Detail = true, "with the configured key "+quote(key)
+	return c, ""
+}
 
 // capabilities are what the card claims.
 func (k *card) capabilities() []coord.Capability {

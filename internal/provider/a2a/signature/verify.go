@@ -1,4 +1,4 @@
-package a2a
+package signature
 
 import (
 	"crypto"
@@ -13,7 +13,7 @@ import (
 	"math/big"
 	"os"
 
-	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 )
 
 // The bounds of verifying.
@@ -26,10 +26,6 @@ const (
 	// minRSA is the least size of an RSA key, in bits (RFC 7518, 3.3).
 	minRSA = 2048
 )
-
-// capabilitySigned is the name of the capability that a card's signature was
-// verified with a key of the operator.
-const capabilitySigned = "card signature verified"
 
 // signature is one of a card's (JWS, RFC 7515). What its header says of where a
 // key may be fetched (jku, x5u) is the card's own word and is not looked at.
@@ -50,32 +46,21 @@ type jwk struct {
 	E     string `json:"e"`
 }
 
-// verify tells whether a signature of the card was made with a key of the file,
-// and what the operator should be warned of. Without a file nothing is verified.
-func (k *card) verify(file string) (coord.Capability, string) {
-	c := coord.Capability{Name: capabilitySigned, Evidence: coord.Measured}
-	switch {
-	case len(k.Signatures) == 0 && file == "":
-		c.Detail = "not verified: the card has no signature"
-		return c, ""
-	case file == "":
-		c.Detail = "not verified: no keys are configured that it could be verified with"
-		return c, ""
-	}
-	const warning = "The card's signature is not verified although keys are configured: "
+// Verify gives the id of the key of a file (a JSON Web Key Set) that made one of a
+// card's signatures; without one it says why, as half a sentence.
+func Verify(card []byte, file string) (key, why string) {
 	keys, why := readKeys(file)
-	if why == "" {
-		if len(k.Signatures) == 0 {
-			why = "the card has none"
-		} else if id, ok := k.signedBy(keys); ok {
-			c.Has, c.Detail = true, "with the configured key "+quote(id)
-			return c, ""
-		} else {
-			why = "no configured key made one over this card"
-		}
+	if why != "" {
+		return "", why
 	}
-	c.Detail = "not verified: " + why
-	return c, warning + why + "."
+	var signatures []signature
+	if json.Unmarshal(jsonwalk.Member(card, "signatures"), &signatures) != nil || len(signatures) == 0 {
+		return "", "the card has none"
+	}
+	if key, ok := signedBy(card, signatures, keys); ok {
+		return key, ""
+	}
+	return "", "no configured key made one over this card"
 }
 
 func readKeys(file string) ([]jwk, string) {
@@ -94,10 +79,10 @@ func readKeys(file string) ([]jwk, string) {
 	return set.Keys, ""
 }
 
-// signedBy gives the id of the key that made a signature over the card.
-func (k *card) signedBy(keys []jwk) (string, bool) {
-	payloads := forms(k.raw)
-	for _, s := range k.Signatures[:min(len(k.Signatures), maxSignatures)] {
+// signedBy gives the id of the key that made one of the signatures over the card.
+func signedBy(card []byte, signatures []signature, keys []jwk) (string, bool) {
+	payloads := forms(card)
+	for _, s := range signatures[:min(len(signatures), maxSignatures)] {
 		protected, err := base64.RawURLEncoding.DecodeString(s.Protected)
 		if err != nil {
 			continue
