@@ -234,11 +234,10 @@ func (s *session) take(n news) {
 	case known == "" && n.message != nil:
 		s.direct(n.message)
 		return
+	case len(task) > maxID || len(in) > maxID: // both are kept, in a receipt and with each request
+		s.drop("unreadable")
+		return
 	case known == "":
-		if len(task) > maxID || len(in) > maxID {
-			s.drop("unreadable")
-			return
-		}
 		s.mu.Lock()
 		s.task = task
 		s.mu.Unlock()

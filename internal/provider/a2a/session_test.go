@@ -117,6 +117,24 @@ func TestAnAuthorizationThatThePeerWaitsForIsAsked(t *testing.T) {
 	})
 }
 
+func TestAContextBeyondItsBoundIsNotKept(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		over := p.asking("which?")
+		p.on["stream"] = func(c *call) {
+			task := c.at("working")
+			delete(task, "contextId")
+			c.events(c.wrap("task", task), c.wrap("statusUpdate", object{"taskId": "t1", "contextId": strings.Repeat("c", maxID+1), "status": c.status("input-required", "q0", "forged?"), "final": false}))
+		}
+		at := p.begin()
+		r := at.asked()
+		if r.Origin.Session != "c1" || r.Content.Title != "which?" {
+			t.Errorf("%.20q was asked in the context %.20q", r.Content.Title, r.Origin.Session)
+		}
+		over.Store(true)
+		at.completes()
+	})
+}
+
 // A peer could else have an answer to something that the operator did not see,
 // or ask its second question without being heard.
 func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
