@@ -138,6 +138,13 @@ func (p *peer) count(name string) int {
 	return n
 }
 
+// calls are all requests up to now.
+func (p *peer) calls() []*call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.got)
+}
+
 // last is the newest request of a name.
 func (p *peer) last(name string) *call {
 	p.mu.Lock()
