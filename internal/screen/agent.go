@@ -95,7 +95,11 @@ func (s *Screen) Agent(w io.Writer, g coord.Agent) {
 		}
 	}
 	if i.Auth == coord.AuthRequired {
-		fmt.Fprintf(w, "  login needed: %s\n", Clean(i.AuthHint))
+		needed := "login"
+		if g.Config.A2A != nil {
+			needed = "credential"
+		}
+		fmt.Fprintf(w, "  %s needed: %s\n", needed, Clean(i.AuthHint))
 	}
 	for _, warning := range i.Warnings {
 		fmt.Fprintf(w, "  %s %s", st.Busy.Render("!"), Hanging(Clean(warning), 4, s.Width))
@@ -121,7 +125,7 @@ func capabilities(all []coord.Capability, of func(coord.Capability) bool) string
 // agent. The origin of the work comes first: it is what counts most.
 func peer(cfg coord.AgentConfig) string {
 	var out []string
-	add := func(format string, args ...any) { out = append(out, Clean(fmt.Sprintf(format, args...))) }
+	add := func(format string, args ...any) { out = append(out, OneLine(fmt.Sprintf(format, args...), coord.MaxArg)) }
 	if p := cfg.A2A; p != nil {
 		private := ""
 		if p.Private {
