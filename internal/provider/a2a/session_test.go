@@ -139,24 +139,26 @@ func TestAContextBeyondItsBoundIsNotKept(t *testing.T) {
 // or ask its second question without being heard.
 func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
-		var question atomic.Value
-		question.Store("May I read the manual?")
+		var later atomic.Bool
+		question := func() string {
+			return map[bool]string{false: "May I read the manual?", true: "And the index?"}[later.Load()]
+		}
 		over := p.asking("")
 		p.on["stream"] = func(c *call) {
-			c.events(c.wrap("task", c.state(c.status("input-required", "q1", question.Load().(string)))))
+			c.events(c.wrap("task", c.state(c.status("input-required", "q1", question()))))
 		}
 		p.on["get"] = func(c *call) {
 			if over.Load() {
 				c.reply(c.at("completed", c.text("a", "done")))
 				return
 			}
-			c.reply(c.state(c.status("input-required", "q1", question.Load().(string))))
+			c.reply(c.state(c.status("input-required", "q1", question())))
 		}
 		p.on["send"] = func(c *call) {
 			if c.n > 0 {
 				over.Store(true)
 			}
-			question.Store("And the index?")
+			later.Store(true)
 			c.reply(c.wrap("task", c.state(c.status("input-required", "q1", "And the index?"))))
 		}
 		at := p.begin()
