@@ -139,10 +139,9 @@ func TestAContextBeyondItsBoundIsNotKept(t *testing.T) {
 // or ask its second question without being heard.
 func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
-		var later atomic.Bool
-		question := func() string {
-			return map[bool]string{false: "May I read the manual?", true: "And the index?"}[later.Load()]
-		}
+		questions := []string{"May I read the manual?", "And the index?", "May I delete the manual?"}
+		var now atomic.Int32
+		question := func() string { return questions[now.Load()] }
 		over := p.asking("")
 		p.on["stream"] = func(c *call) {
 			c.events(c.wrap("task", c.state(c.status("input-required", "q1", question()))))
@@ -158,12 +157,12 @@ func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
 			if c.n > 0 {
 				over.Store(true)
 			}
-			later.Store(true)
+			now.Store(1)
 			c.reply(c.wrap("task", c.state(c.status("input-required", "q1", "And the index?"))))
 		}
 		at := p.begin()
 		first := at.asked()
-		question.Store("May I delete the manual?")
+		now.Store(2)
 		all := at.until(provider.EventRequest)
 		second := all[len(all)-1].Request
 		if w := all[len(all)-2]; w.Withdrawn != first.Origin.Request || second.Content.Title != "May I delete the manual?" {
