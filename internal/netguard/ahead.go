@@ -109,7 +109,7 @@ func (c *conn) open() bool {
 	open := false
 	err = raw.Read(func(fd uintptr) bool {
 		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		open = n > 0 || err == unix.EAGAIN //nolint:errorlint // it is a number of the system's
+		open = n > 0 || err == unix.EAGAIN
 		return true
 	})
 	return err == nil && open

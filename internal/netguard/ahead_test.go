@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -22,7 +23,7 @@ type line struct {
 
 func listen(t *testing.T, certs ...tls.Certificate) *line {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestAConnectionThatNobodyTakesIsClosed(t *testing.T) {
 			c := <-p.accepted
 			defer c.Close()
 			end(g)
-			if n, err := c.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+			if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 				t.Errorf("read %d bytes, %v", n, err)
 			}
 		})

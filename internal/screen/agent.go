@@ -125,7 +125,9 @@ func capabilities(all []coord.Capability, of func(coord.Capability) bool) string
 // agent. The origin of the work comes first: it is what counts most.
 func peer(cfg coord.AgentConfig) string {
 	var out []string
-	add := func(format string, args ...any) { out = append(out, OneLine(fmt.Sprintf(format, args...), coord.MaxArg)) }
+	add := func(format string, args ...any) {
+		out = append(out, OneLine(fmt.Sprintf(format, args...), coord.MaxArg))
+	}
 	if p := cfg.A2A; p != nil {
 		private := ""
 		if p.Private {
