@@ -11,8 +11,8 @@ import (
 
 // Connect makes the connection for the next request of its own that a allows
 // (req.Close) ahead of it: what keeps it from being made is known before
-// anything is sent, and the request waits for no DNS, dial or handshake. Within
-// coord.NetKeep nobody may take it, then it is closed. Its errors are *Unsent.
+// anything is sent, and the request waits for no DNS, dial or handshake. If none
+// comes within coord.NetKeep, it is closed. Its errors are *Unsent.
 func (g *Guard) Connect(ctx context.Context, a Access) error {
 	if err := a.check(); err != nil {
 		return unsent(err)

@@ -113,10 +113,10 @@ func (g *Guard) Close() {
 // req.Close set the request has a connection of its own: work goes so, because
 // the peer may be about to close one that is kept.
 //
-// The errors: *Unsent for what failed before a byte of the request was written,
-// *Redirect for a 3xx, otherwise a coord.Error that is Unavailable, or Limit
-// for a header beyond its bound. Both wrap a coord.Error. The deadline is that
-// of ctx, beside the bounds on each step.
+// The errors: *Unsent, which wraps a coord.Error, for what failed before a byte of
+// the request was written; otherwise a coord.Error that is Unavailable, Forbidden
+// for a redirect, or Limit for a header beyond its bound. The deadline is that of
+// ctx, beside the bounds on each step.
 func (g *Guard) Do(ctx context.Context, a Access, req *http.Request) (*http.Response, error) {
 	out, err := g.prepare(ctx, a, req)
 	if err != nil {

@@ -27,21 +27,6 @@ func (e *Unsent) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *Unsent) Unwrap() error { return e.Err }
 
-// Redirect says that a peer answered with a 3xx, which is never followed.
-type Redirect struct {
-	Status int
-	// Origin is where it points, in canonical form; "" when that is no address
-	// that ParseURL accepts, or below the same origin.
-	Origin string
-	err    *coord.Error
-}
-
-// Error says where from and, by its origin, where to.
-func (e *Redirect) Error() string { return e.err.Error() }
-
-// Unwrap gives the error with its code, Forbidden.
-func (e *Redirect) Unwrap() error { return e.err }
-
 // ReadAll reads a body of at most limit bytes. A longer one is Limit, and what
 // fails in between is Unavailable.
 func ReadAll(body io.Reader, limit int64) ([]byte, error) {
@@ -66,17 +51,14 @@ func accept(ctx context.Context, a Access, res *http.Response) (*http.Response, 
 	if res.StatusCode < 200 {
 		return nil, coord.Errorf(coord.Unavailable, "%s switched to another protocol, which nobody asked for", a.Origin)
 	}
-	r := &Redirect{Status: res.StatusCode}
 	where := ""
 	// Cut before the parse: a query may hold a secret, and only the origin counts.
 	location, _, _ = strings.Cut(location, "?")
 	location, _, _ = strings.Cut(location, "#")
 	if u, err := ParseURL(location); err == nil && OriginOf(u) != a.Origin {
-		r.Origin = OriginOf(u)
-		where = " to " + r.Origin
+		where = " to " + OriginOf(u)
 	}
-	r.err = coord.Errorf(coord.Forbidden, "%s answered with a redirect (%d)%s, and none is followed: register the address itself", a.Origin, r.Status, where)
-	return nil, r
+	return nil, coord.Errorf(coord.Forbidden, "%s answered with a redirect (%d)%s, and none is followed: register the address itself", a.Origin, res.StatusCode, where)
 }
 
 // body tells failures of reading in our words.
