@@ -228,6 +228,8 @@ func (s *session) Respond(ctx context.Context, a provider.Answer) (provider.Deli
 		p, mine = s.claim(a.Request)
 	}
 	switch {
+	case p == nil && s.resumed && !s.seen():
+		return provider.Undeliverable, coord.Errorf(coord.Unavailable, "the answer was not sent: the peer could not be asked whether it still waits for it")
 	case p == nil:
 		return provider.Undeliverable, coord.Errorf(coord.NotFound, "the peer has no such question open")
 	case !mine:

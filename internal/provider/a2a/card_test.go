@@ -41,3 +41,10 @@ func TestACardOfManyWrongAddressesIsRefusedAtOnce(t *testing.T) {
 		t.Error("a tenant beyond its bound was taken")
 	}
 }
+
+func TestAnExcerptEndsBeforeAWordThatIsCut(t *testing.T) {
+	body := strings.Repeat(" ", maxExcerpt-9) + "a bearer-of-secrets"
+	if got := strings.TrimSpace(excerpt([]byte(body))); got != "a ..." {
+		t.Errorf("the excerpt is %q", got)
+	}
+}

@@ -247,10 +247,9 @@ func (a *answer) one() (json.RawMessage, error) {
 	return result, err
 }
 
-// excerpt is the beginning of a body, as text.
-func excerpt(body []byte) string {
-	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
-}
+// excerpt is the beginning of a body, as text, and no half of a word: quoted, it
+// may be the credential that the peer was sent.
+func excerpt(body []byte) string { return clip(strings.ToValidUTF8(string(body), ""), maxExcerpt) }
 
 // next reads the next event of a stream. It fails with errCut when the peer
 // closed the stream between two events.

@@ -182,6 +182,36 @@ func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
 	})
 }
 
+func TestAnAnswerIsNotSaidToBeUnaskedForWhereNobodyCouldLook(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		var down atomic.Bool
+		p.asking("which?")
+		looks := p.on["get"]
+		p.on["get"] = func(c *call) {
+			if down.Load() {
+				c.abort()
+			}
+			looks(c)
+		}
+		at := p.begin()
+		r := at.asked()
+		at.close()
+		down.Store(true)
+		work := at.work
+		work.Waiting = []string{r.Origin.Request}
+		var err error
+		if at.session, err = at.adapter.Reattach(t.Context(), work, at.session.Handle(), &coord.Receipt{Kind: receiptTask, Reference: "t1"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeoutCause(t.Context(), fast.Gone/4, errPatience)
+		defer stop()
+		got, err := at.session.Respond(ctx, provider.Answer{Request: r.Origin.Request, Decision: coord.DecisionAnswered, Text: "red"})
+		if got != provider.Undeliverable || coord.CodeOf(err) != coord.Unavailable || p.count("send") != 0 {
+			t.Errorf("Respond gave %q, %v", got, err)
+		}
+	})
+}
+
 func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		p.asking("which?")
