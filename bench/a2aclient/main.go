@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,25 +91,32 @@ type caller struct {
 	adapter *a2a.Adapter
 }
 
-// prepare does all that comes before the work at the peer at card.
-func (c *caller) prepare(ctx context.Context, card string) (provider.Session, provider.Work, error) {
+// workFor is work for the peer whose card is at card.
+func workFor(card string) (provider.Work, error) {
 	u, err := url.Parse(card)
 	if err != nil {
-		return nil, provider.Work{}, err
+		return provider.Work{}, err
 	}
-	cfg := coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{
+	return provider.Work{Agent: "peer", Revision: 1, Prompt: "measure", Config: coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{
 		Card: card, Origin: netguard.OriginOf(u), Version: "1.0", Private: true, CA: os.Getenv("SIGNALBOX_BENCH_CA"),
-	}}
-	seen, err := c.adapter.Inspect(ctx, provider.Target{Agent: "peer", Revision: 1, Config: cfg})
+	}}}, nil
+}
+
+// prepare does all that comes before the work.
+func (c *caller) prepare(ctx context.Context) (provider.Session, error) {
+	w, err := workFor(c.card)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := c.adapter.Inspect(ctx, provider.Target{Agent: "peer", Revision: 1, Config: w.Config})
 	if err == nil && seen.Problem != "" {
 		err = errors.New(seen.Problem)
 	}
 	if err != nil {
-		return nil, provider.Work{}, err
+		return nil, err
 	}
-	w := provider.Work{Agent: "peer", Revision: 1, Config: cfg, Identity: seen.Identity, Prompt: "measure"}
-	s, err := c.adapter.Prepare(ctx, w)
-	return s, w, err
+	w.Identity = seen.Identity
+	return c.adapter.Prepare(ctx, w)
 }
 
 // next gives the first event that is wanted, and counts text on the way.
@@ -136,7 +144,7 @@ func next(ctx context.Context, s provider.Session, text *int, want ...provider.E
 func (c *caller) trips(ctx context.Context, n int) (outcome, error) {
 	var out outcome
 	for range n {
-		s, _, err := c.prepare(ctx, c.card)
+		s, err := c.prepare(ctx)
 		if err != nil {
 			return out, err
 		}
@@ -158,7 +166,7 @@ func (c *caller) trips(ctx context.Context, n int) (outcome, error) {
 // stream counts the time from the send to the end of the answer.
 func (c *caller) stream(ctx context.Context, _ int) (outcome, error) {
 	var out outcome
-	s, _, err := c.prepare(ctx, c.card)
+	s, err := c.prepare(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -179,36 +187,37 @@ func (c *caller) stream(ctx context.Context, _ int) (outcome, error) {
 }
 
 // poll follows tasks of an earlier process, one a peer, until all of them ended.
+// What that process left is written here: making it would leave a connection to
+// each peer.
 func (c *caller) poll(ctx context.Context, n int) (outcome, error) {
 	var out outcome
-	works, handles := make([]provider.Work, n), make([]coord.Handle, n)
-	for i := range n {
-		s, w, err := c.prepare(ctx, fmt.Sprintf(c.card, i))
-		if err != nil {
-			return out, err
-		}
-		works[i], handles[i] = w, s.Handle()
-		if _, err := s.Close(ctx); err != nil {
-			return out, err
-		}
-	}
 	began := time.Now()
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() {
-			s, err := c.adapter.Reattach(ctx, works[i], handles[i], &coord.Receipt{Kind: "task", Reference: "task"})
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			var text int
-			_, err = next(ctx, s, &text, provider.EventEnd)
-			_, closed := s.Close(ctx)
-			errs[i] = errors.Join(err, closed)
-		})
+		all.Go(func() { errs[i] = c.follow(ctx, fmt.Sprintf(c.card, i)) })
 	}
 	all.Wait()
 	out.Nanoseconds = time.Since(began).Nanoseconds()
 	return out, errors.Join(errs...)
+}
+
+// follow follows one task at the peer whose card is at card.
+func (c *caller) follow(ctx context.Context, card string) error {
+	w, err := workFor(card)
+	if err != nil {
+		return err
+	}
+	handle, err := provider.EncodeHandle(1, map[string]string{"message_id": "m", "version": "1.0", "url": strings.TrimSuffix(card, "/card")})
+	if err != nil {
+		return err
+	}
+	s, err := c.adapter.Reattach(ctx, w, handle, &coord.Receipt{Kind: "task", Reference: "task"})
+	if err != nil {
+		return err
+	}
+	var text int
+	_, err = next(ctx, s, &text, provider.EventEnd)
+	_, closed := s.Close(ctx)
+	return errors.Join(err, closed)
 }

@@ -241,6 +241,9 @@ const (
 	// MaxNetConns bounds the connections to one registered peer: each running
 	// attempt has a stream and a request beside it.
 	MaxNetConns = 16
+	// MaxNetDials bounds the connections that are made at once: a TLS handshake
+	// takes some 50 KB, and a thousand at once took 100 MB (measured). Others wait.
+	MaxNetDials = 32
 	// MaxNetPeers bounds the peers for which connections are kept ready. Beyond
 	// it the connections of some are made anew.
 	MaxNetPeers = 2048

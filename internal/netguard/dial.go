@@ -38,6 +38,12 @@ func (g *Guard) dial(ctx context.Context, a Access) (*conn, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
 
+	select {
+	case g.connecting <- struct{}{}:
+		defer func() { <-g.connecting }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	u, err := url.Parse(a.Origin)
 	if err != nil {
 		return nil, wrong("it cannot be read")

@@ -56,6 +56,8 @@ type Guard struct {
 	// ctx ends with Close, and every connecting with it.
 	ctx  context.Context
 	stop context.CancelCauseFunc
+	// connecting holds a token for each connection that is being made.
+	connecting chan struct{}
 
 	mu       sync.Mutex
 	closed   bool
@@ -86,7 +88,7 @@ func New(o Options) *Guard {
 		o.Resolver = net.DefaultResolver
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	return &Guard{options: o, ctx: ctx, stop: stop, peers: map[Access]*peer{}, limits: limits{
+	return &Guard{options: o, ctx: ctx, stop: stop, connecting: make(chan struct{}, coord.MaxNetDials), peers: map[Access]*peer{}, limits: limits{
 		lookup: coord.NetLookup, dial: coord.NetDial, handshake: coord.NetHandshake, header: coord.NetHeader,
 		idle: coord.NetIdle, write: coord.WriteTimeout, keep: coord.NetKeep, conns: coord.MaxNetConns, peers: coord.MaxNetPeers,
 	}}
