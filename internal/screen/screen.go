@@ -1,16 +1,20 @@
 package screen
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf16"
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
 	"golang.org/x/term"
+
+	"signalbox/internal/workspace"
 )
 
 // Screen is where a command writes and asks. Data goes to one stream,
@@ -58,19 +62,44 @@ func IsTerminal(v any) bool {
 
 // Document writes v as one JSON document.
 func (s *Screen) Document(v any) error {
-	e := json.NewEncoder(s.data)
-	e.SetEscapeHTML(false)
+	indent := ""
 	if s.TTY {
-		e.SetIndent("", "  ")
+		indent = "  "
 	}
-	return e.Encode(v)
+	return s.encode(v, indent)
 }
 
 // Line writes v as one line of JSON.
-func (s *Screen) Line(v any) error {
-	e := json.NewEncoder(s.data)
+func (s *Screen) Line(v any) error { return s.encode(v, "") }
+
+// encode writes v as JSON, with what nobody sees or a terminal obeys escaped: the
+// encoder does so below U+0020 alone, and agents write what stands in it.
+func (s *Screen) encode(v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	doc := b.Bytes()
+	if bytes.ContainsFunc(doc, workspace.Hidden) {
+		var out bytes.Buffer
+		for _, r := range string(doc) {
+			switch {
+			case !workspace.Hidden(r):
+				out.WriteRune(r)
+			case r > 0xffff:
+				high, low := utf16.EncodeRune(r)
+				fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+			default:
+				fmt.Fprintf(&out, `\u%04x`, r)
+			}
+		}
+		doc = out.Bytes()
+	}
+	_, err := s.data.Write(doc)
+	return err
 }
 
 // Write writes data.

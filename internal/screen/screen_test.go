@@ -3,6 +3,7 @@ package screen
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/workspace"
 )
 
 func TestCleanShowsNoControlCharacter(t *testing.T) {
@@ -91,6 +93,27 @@ func TestAQuestionEndsWithItsContext(t *testing.T) {
 	cancel(why)
 	if _, err := New(in, io.Discard, io.Discard).ReadLine(ctx); !errors.Is(err, why) {
 		t.Errorf("it gave %v", err)
+	}
+}
+
+func TestADocumentGivesATerminalNothingToObey(t *testing.T) {
+	const hostile = "a\x1b[2J\u009b2J\x7f\u202eb\u200b\U000e0001é😀"
+	for name, write := range map[string]func(*Screen) error{
+		"document": func(s *Screen) error { return s.Document(hostile) }, "line": func(s *Screen) error { return s.Line(hostile) },
+	} {
+		var b bytes.Buffer
+		s := New(nil, &b, io.Discard)
+		s.TTY = true
+		if err := write(s); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.ContainsFunc(b.Bytes(), workspace.Hidden) || !strings.Contains(b.String(), "é😀") {
+			t.Errorf("%s: a terminal gets %q", name, b.String())
+		}
+		var back string
+		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back != hostile {
+			t.Errorf("%s: it reads as %q, %v", name, back, err)
+		}
 	}
 }
 
