@@ -130,6 +130,15 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 			return nil
 		}
 		return f.texts.Write(f.named(f.keys[e.Task]), t.Text)
+	case coord.AttemptActed:
+		var act coord.Activity
+		if err := json.Unmarshal(e.Data, &act); err != nil || act.Status != coord.ActivityStalled {
+			return err
+		}
+		if err := f.texts.Flush(); err != nil {
+			return err
+		}
+		f.Say("%s shows no progress, and is waited for: signalbox attempt explain %d/%[1]s", f.keys[e.Task], f.job.Number)
 	case coord.ChangesMoved:
 		var c struct {
 			Number int64                `json:"number"`

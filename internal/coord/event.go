@@ -74,6 +74,11 @@ type Activity struct {
 	Detail string `json:"detail,omitempty"`
 }
 
+// ActivityStalled is the status of an activity which says that an agent far away
+// has shown no progress for long. It ends nothing: only the agent, the deadline
+// and the operator do.
+const ActivityStalled = "stalled"
+
 // ToolCall is the data of AttemptCalled: what Signalbox did when an agent
 // called one of its tools. Unlike an activity it is no claim.
 type ToolCall struct {

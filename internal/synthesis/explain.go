@@ -87,7 +87,7 @@ func known(a coord.Attempt) []string {
 	case coord.HandedNothing, coord.HandedUnknown:
 	}
 	if r := a.Receipt; r != nil {
-		say("The agent showed at %s that it had the work (%s).", wall(r.At), r.Kind)
+		say("The agent showed at %s that it had the work (%s %s).", wall(r.At), r.Kind, r.Reference)
 	}
 	if c := a.Cancel; c.At != nil {
 		say("A stop was asked for at %s (%s); it is %s.", wall(*c.At), c.Cause, cancelWords(c.State))

@@ -211,6 +211,6 @@ func (s *session) stall() {
 		return
 	}
 	s.stalled = true
-	s.q.Put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{Kind: "status", Title: "The task shows no progress.", Status: "stalled",
+	s.q.Put(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{Kind: "status", Title: "The task shows no progress.", Status: coord.ActivityStalled,
 		Detail: "For " + coord.Duration(s.timing.Stalled).String() + " the peer told nothing new; it still says that the task is " + s.status.state.String() + "."}}, 0)
 }
