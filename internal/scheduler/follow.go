@@ -189,8 +189,10 @@ func (o *owner) event(tx *journal.Tx, ev provider.Event) (coord.Request, error) 
 		_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptReceive, Receipt: &r})
 		return coord.Request{}, err
 	case provider.EventActivity:
-		if err := o.progress(tx); err != nil {
-			return coord.Request{}, err
+		if ev.Activity.Status != coord.ActivityStalled { // that says the opposite
+			if err := o.progress(tx); err != nil {
+				return coord.Request{}, err
+			}
 		}
 		return coord.Request{}, o.tell(tx, coord.AttemptActed, ev.Activity)
 	case provider.EventRequest:

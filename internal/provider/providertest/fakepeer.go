@@ -92,7 +92,7 @@ func (p *peer) play(s Step) bool {
 	case Think:
 		p.emit(provider.Event{Kind: provider.EventText, Text: &coord.Text{Channel: coord.ChannelThought, Text: s.Text}})
 	case Act:
-		p.emit(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{ID: s.Name, Kind: "tool", Title: s.Text}})
+		p.emit(provider.Event{Kind: provider.EventActivity, Activity: &coord.Activity{ID: s.Name, Kind: "tool", Title: s.Text, Status: s.Cause}})
 	case Spend:
 		p.emit(provider.Event{Kind: provider.EventUsage, Usage: s.Usage})
 	case Attach:

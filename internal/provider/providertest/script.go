@@ -76,7 +76,8 @@ type Step struct {
 	Options []coord.Option `json:"options,omitempty"`
 	// State is that of End.
 	State coord.AttemptState `json:"state,omitempty"`
-	// Cause and Reason are those of the fake's End and Crash.
+	// Cause and Reason are those of the fake's End and Crash; Cause is also the
+	// status of its Act.
 	Cause  string `json:"cause,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Count is how often a Flood or Noise repeats.
