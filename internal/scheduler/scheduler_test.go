@@ -429,8 +429,8 @@ func TestAStopBeforeTheFirstLookIsNoFailure(t *testing.T) {
 	live(t, providertest.Always(completes(time.Minute, "x")), func(w *world) {
 		w.approve(plan(time.Hour, []string{"a", "x"}))
 		w.crash()
-		stopped, stop := context.WithCancel(context.Background())
-		stop()
+		stopped, stop := context.WithCancelCause(context.Background())
+		stop(nil)
 		w.beginUnder(stopped)
 		w.end()
 		w.begin()
