@@ -16,9 +16,11 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,7 +153,7 @@ type measured struct {
 }
 
 func (c peerClient) run(ctx context.Context, what, card string, n int) (m measured, err error) {
-	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:], what, card, strconv.Itoa(n))...) //nolint:gosec // programs of this bench
+	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:], what, card, strconv.Itoa(n))...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "SIGNALBOX_BENCH_CA="+c.ca)
 	in, err := cmd.StdinPipe()
@@ -239,7 +241,7 @@ func certify(file string) (tls.Certificate, error) {
 
 // many is the address of the cards of many peers.
 func (p *peer) many() string {
-	return fmt.Sprintf("https://n%%d.peer.test:%d/blocking/card", p.secured.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of TCP
+	return fmt.Sprintf("https://n%%d.peer.test:%d/blocking/card", netip.MustParseAddrPort(p.secured.Addr().String()).Port())
 }
 
 func (p *peer) card(kind string) string {
@@ -298,7 +300,7 @@ func (p *peer) stream(w http.ResponseWriter, id json.RawMessage, events int) {
 		_, _ = fmt.Fprintf(w, "%s,\"result\":%s}\n\n", begin, result) // a client that is gone is measured no more
 	}
 	event(`{"task":{"id":"task","contextId":"context","status":{"state":"TASK_STATE_WORKING"}}}`)
-	some := bytes.Repeat(append(begin[:len(begin):len(begin)], p.update...), together)
+	some := bytes.Repeat(append(slices.Clip(begin), p.update...), together)
 	for range events / together {
 		if _, err := w.Write(some); err != nil {
 			return

@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,10 +130,8 @@ func next(ctx context.Context, s provider.Session, text *int, want ...provider.E
 		if e.Text != nil {
 			*text += len(e.Text.Text)
 		}
-		for _, kind := range want {
-			if e.Kind == kind {
-				return e, nil
-			}
+		if slices.Contains(want, e.Kind) {
+			return e, nil
 		}
 		if e.Kind == provider.EventLost {
 			return e, errors.New(e.Lost.Reason)
