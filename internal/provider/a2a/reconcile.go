@@ -55,6 +55,9 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	case err != nil:
 		v.Evidence = []string{clip("The peer could not be asked: "+told(err)+".", coord.MaxReason)}
 		return v, nil
+	case t == nil && e.methods().list == "":
+		v.Evidence = []string{"The peer named no task for this work, and A2A " + d.Version + " has no way to look for one."}
+		return v, nil
 	case t == nil:
 		v.Evidence = []string{"The peer named no task for this work, and none was found by the id of the message, which does not prove that it has none."}
 		return v, nil

@@ -505,6 +505,9 @@ func TestATaskWithoutAReceiptIsSoughtWhereThePeerListsItsTasks(t *testing.T) {
 		if err != nil || string(v.Finding) != want || len(v.Evidence) == 0 {
 			t.Errorf("%s: Reconcile gave %+v, %v; want %s", e.Name, v, err, want)
 		}
+		if looked := registered(e).Version == v10; looked == strings.Contains(v.Evidence[0], "no way to look") {
+			t.Errorf("%s: the evidence is %q", e.Name, v.Evidence)
+		}
 		if v.Finding == provider.FoundEnded && v.Text != "answer: hello" {
 			t.Errorf("%s: the answer is %q", e.Name, v.Text)
 		}
