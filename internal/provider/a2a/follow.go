@@ -440,7 +440,7 @@ func (s *session) end(e *provider.End) {
 		s.q.Put(c, contentSize(c))
 	}
 	if s.view.amended && e.State == coord.AttemptCompleted {
-		whole := s.view.answer()
+		whole := s.view.told()
 		e.Answer = &whole
 		if s.view.cut() {
 			e.Reason = strings.TrimSpace(e.Reason + " The answer is longer than what is kept of it.")

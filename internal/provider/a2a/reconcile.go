@@ -80,7 +80,7 @@ func verdict(r *coord.Receipt, t *task) provider.Verdict {
 	if v.End.State == coord.AttemptCompleted {
 		all.closing(t.Status.Message)
 	}
-	v.Text = all.answer()
+	v.Text = all.told()
 	if n := all.files; n > 0 {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("It has %d files or pieces of data, which are not kept here.", n))
 	}

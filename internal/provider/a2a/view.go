@@ -217,6 +217,16 @@ func (v *view) cut() bool {
 	return seen > v.text
 }
 
+// told is the answer as it is told in the end. Where it is longer than what is
+// kept, it ends before half a word, which may be half a secret.
+func (v *view) told() string {
+	all := v.answer()
+	if v.cut() {
+		all = clip(all+"...", len(all))
+	}
+	return all
+}
+
 // closing adds the message that a completed task ends with to the answer, and
 // gives the text to be shown: with many agents it is all of the answer. Some
 // repeat the answer there.

@@ -111,6 +111,23 @@ func TestWhatIsHeldOfNamesIsBounded(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsCutEndsBeforeHalfAWord(t *testing.T) {
+	for _, tail := range []int{1, 3, 12} {
+		text := strings.Repeat("x", coord.MaxAnswerText-tail-1) + " bearer-of-secrets"
+		var v view
+		v.merge(artifactUpdate{Artifact: artifact{ID: "a", Parts: []part{{Text: &text}}}})
+		if got := v.told(); len(got) > coord.MaxAnswerText || strings.Contains(got, " b") || !strings.HasSuffix(got, "...") {
+			t.Errorf("cut after %d bytes it ends with %q", tail, got[len(got)-20:])
+		}
+	}
+	short := "bearer-of-secrets"
+	var v view
+	v.merge(artifactUpdate{Artifact: artifact{ID: "a", Parts: []part{{Text: &short}}}})
+	if got := v.told(); got != short {
+		t.Errorf("a whole answer is told as %q", got)
+	}
+}
+
 func TestMembersAreCountedOutsideOfTexts(t *testing.T) {
 	for doc, want := range map[string]int{
 		`{}`: 1, `{"a":[1,2,3],"b":{}}`: 6, `{"a,{[":"x,{["}`: 1, `{"a\\":","}`: 1, `{"a\"":"\",\\\"{"}`: 1, `["\\\\",","]`: 2, `"{"`: 0, `[{},{}]`: 4,
