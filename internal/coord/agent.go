@@ -153,8 +153,8 @@ type Identity struct {
 
 // IdentityFile is one file of an identity.
 type IdentityFile struct {
-	// Role is "launcher", "interpreter", "script", "package", "profile" or
-	// "card".
+	// Role is "launcher", "interpreter", "script", "package", "profile", "card",
+	// "certificates" or "keys".
 	Role string `json:"role"`
 	// Path has its symbolic links resolved; of a card it is the address.
 	Path   string `json:"path"`

@@ -117,7 +117,8 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	if err != nil {
 		return nil, unsent(ctx, "its card", err)
 	}
-	if err := stdio.Stale(w.Identity, k.identity(c), nil); err != nil {
+	now, err := k.identity(c)
+	if err := stdio.Stale(w.Identity, now, err); err != nil {
 		return nil, err
 	}
 	d := handle{MessageID: rand.Text(), Version: c.Version, Streaming: k.Capabilities.Streaming}

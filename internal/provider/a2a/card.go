@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/netguard"
 	"signalbox/internal/provider"
+	"signalbox/internal/provider/stdio"
 )
 
 // maxCard bounds a card. Those in the field have some KiB.
@@ -118,12 +119,24 @@ func cardAccess(c coord.A2AConfig) (netguard.Access, error) {
 	return a, nil
 }
 
-// identity is what the operator approves: the card, byte for byte.
-func (k *card) identity(c coord.A2AConfig) coord.Identity {
-	return coord.Identity{
+// identity is what the operator approves: the card, byte for byte, and the files
+// that say whom to trust for the peer.
+func (k *card) identity(c coord.A2AConfig) (coord.Identity, error) {
+	id := coord.Identity{
 		Files:   []coord.IdentityFile{{Role: "card", Path: c.Card, SHA256: k.hash, Size: int64(len(k.raw))}},
 		Version: strings.TrimSpace(line(k.Name) + " " + line(k.Version)),
 	}
+	for _, trusted := range []struct{ role, path string }{{"certificates", c.CA}, {"keys", c.Keys}} {
+		if trusted.path == "" {
+			continue
+		}
+		f, err := stdio.HashFile(trusted.role, trusted.path)
+		if err != nil {
+			return id, err
+		}
+		id.Files = append(id.Files, f)
+	}
+	return id, nil
 }
 
 // line is a word of the peer's about itself in one line, so that it cannot look

@@ -14,8 +14,9 @@ func TestWhatACardSaysOfItselfStaysInOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := k.identity(coord.A2AConfig{}).Version, "a card signature verified 1 2"; got != want {
-		t.Errorf("the version is %q, want %q", got, want)
+	id, err := k.identity(coord.A2AConfig{})
+	if want := "a card signature verified 1 2"; err != nil || id.Version != want {
+		t.Errorf("the version is %q (%v), want %q", id.Version, err, want)
 	}
 }
 

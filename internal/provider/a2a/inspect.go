@@ -8,6 +8,7 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/a2a/signature"
+	"signalbox/internal/provider/stdio"
 )
 
 // maxListed bounds how many skills and modes of a card are told.
@@ -37,7 +38,10 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	if err != nil {
 		return problem(err, "its card")
 	}
-	in.Identity = k.identity(c)
+	if in.Identity, err = k.identity(c); err != nil {
+		in.Problem = stdio.Shown(err)
+		return in, nil
+	}
 	in.Capabilities = k.capabilities()
 	verified, warning := k.verify(c.Keys)
 	in.Capabilities = append(in.Capabilities, verified)

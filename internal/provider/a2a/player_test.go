@@ -89,7 +89,11 @@ func (p *player) work() provider.Work {
 	if err != nil {
 		panic(err)
 	}
-	return provider.Work{Attempt: "att_1", Agent: "peer", Config: coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}, Identity: k.identity(config)}
+	id, err := k.identity(config)
+	if err != nil {
+		panic(err)
+	}
+	return provider.Work{Attempt: "att_1", Agent: "peer", Config: coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}, Identity: id}
 }
 
 func (p *player) Prompts() []string {

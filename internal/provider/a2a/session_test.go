@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,6 +252,48 @@ func TestACardThatChangedSinceTheApprovalStopsTheWork(t *testing.T) {
 			t.Errorf("work was sent %d times", n)
 		}
 	})
+}
+
+// Whom to trust for a peer is approved as its card is.
+func TestFilesOfCertificatesAndKeysThatChangedSinceTheApprovalStopTheWork(t *testing.T) {
+	for _, role := range []string{"certificates", "keys"} {
+		t.Run(role, func(t *testing.T) {
+			p := newPeer(t, v10)
+			file := filepath.Join(t.TempDir(), role)
+			write := func(content string) {
+				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("one")
+			config := p.config()
+			if role == "keys" {
+				config.Keys = file
+			} else {
+				config.CA = file // the peer speaks http, which reads none
+			}
+			agent := coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}
+			a := newAdapter(t, fast)
+			in, err := a.Inspect(t.Context(), provider.Target{Config: agent})
+			if err != nil || in.Problem != "" || len(in.Identity.Files) != 2 || in.Identity.Files[1].Role != role {
+				t.Fatalf("Inspect: %v, %q, %+v", err, in.Problem, in.Identity)
+			}
+			write("another")
+			_, err = a.Prepare(t.Context(), provider.Work{Config: agent, Identity: in.Identity})
+			if u := asUnsent(err); u == nil || u.Cause != provider.CauseStale || !strings.Contains(u.Message, role) {
+				t.Errorf("Prepare gave %v", err)
+			}
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			if in, err := a.Inspect(t.Context(), provider.Target{Config: agent}); err != nil || !strings.Contains(in.Problem, role) {
+				t.Errorf("Inspect without the file: %v, %q", err, in.Problem)
+			}
+			if n := p.count("work"); n != 0 {
+				t.Errorf("work was sent %d times", n)
+			}
+		})
+	}
 }
 
 func TestTheTenantOfTheInterfaceIsInEveryRequest(t *testing.T) {
