@@ -230,7 +230,7 @@ func absolute(program string) (string, error) {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return "", coord.Errorf(coord.Invalid, "the program %s was not found: give its path", screen.OneLine(program, 80))
+		return "", coord.Errorf(coord.Invalid, "the program %s was not found: give its path, behind --", screen.OneLine(program, 80))
 	}
 	return found, nil
 }

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -81,7 +82,7 @@ func (s *Screen) Agent(w io.Writer, g coord.Agent) {
 	for _, f := range i.Identity.Files {
 		fmt.Fprintf(w, "  %s %s  %s  sha256 %s\n", f.Role, Clean(f.Path), Size(f.Size), Short(f.SHA256))
 	}
-	fmt.Fprintf(w, "  may be asked for: %s\n", Operations(i.Operations))
+	fmt.Fprintf(w, "  may be asked for: %s\n", cmp.Or(Operations(i.Operations), "nothing"))
 	for _, line := range []struct {
 		sign, what string
 		of         func(coord.Capability) bool

@@ -146,7 +146,11 @@ func notKnown(a coord.Attempt) []string {
 			say("Whether the agent began with the work: it never showed that it had it.")
 		}
 		if a.Activity == coord.MayRun {
-			say("Whether it still runs. Until that is proven or resolved, its agent and its workspace stay taken.")
+			if a.Resolution == nil {
+				say("Whether it still runs. Until that is proven or resolved, its agent and its workspace stay taken.")
+			} else {
+				say("Whether it still runs.")
+			}
 		}
 		say("What it changed outside Signalbox before it was lost.")
 		return out

@@ -108,7 +108,7 @@ func (a *Adapter) probe(ctx context.Context, c coord.TincanConfig, p program, in
 		in.Capabilities = append(in.Capabilities, coord.Capability{Name: "relay", Has: true, Evidence: coord.Measured, Detail: "version " + stdio.Quote(relay)})
 	}
 	peer, ok := listed(rows, c.Peer)
-	in.Capabilities = append(in.Capabilities, coord.Capability{Name: capabilityListed, Has: ok, Evidence: coord.Measured, Detail: fmt.Sprintf("among %d agents of the relay", len(rows))})
+	in.Capabilities = append(in.Capabilities, coord.Capability{Name: capabilityListed, Has: ok, Evidence: coord.Measured, Detail: fmt.Sprintf("agents of the relay: %d", len(rows))})
 	if !ok {
 		in.Problem = "The relay does not list a peer named exactly " + stdio.Quote(c.Peer) + "."
 		return

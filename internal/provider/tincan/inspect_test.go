@@ -29,7 +29,7 @@ func TestInspectionOfAPeer(t *testing.T) {
 		t.Errorf("the inspection is %+v", in)
 	}
 	for name, want := range map[string]coord.Capability{
-		"peer listed":                  {Has: true, Evidence: coord.Measured, Detail: "among 1 agents of the relay"},
+		"peer listed":                  {Has: true, Evidence: coord.Measured, Detail: "agents of the relay: 1"},
 		"peer online":                  {Has: true, Evidence: coord.Declared, Detail: `the relay says "online wake=poll last seen 3s ago"`},
 		"answers in JSON":              {Has: true, Evidence: coord.Measured, Detail: "by its help text"},
 		"relay":                        {Has: true, Evidence: coord.Measured, Detail: `version "0.0.42"`},
