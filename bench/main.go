@@ -45,6 +45,7 @@ var measurements = []struct {
 	{"serve", measureServe},
 	{"model-agent", measureModelAgent},
 	{"peers", measurePeers},
+	{"workspace", measureWorkspace},
 	{"sandbox", measureSandbox},
 	{"binary", measureBinary},
 }

@@ -54,6 +54,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
 	trips, streams := map[string][]time.Duration{}, map[string][]time.Duration{}
+	var alone []time.Duration
 	for round := range peerRounds + 1 {
 		for _, c := range clients {
 			trip, err := c.run(ctx, "trips", server.card("blocking"), peerTrips)
@@ -72,6 +73,13 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 				streams[c.name] = append(streams[c.name], time.Duration(stream.Nanoseconds))
 			}
 		}
+	}
+	for range peerRounds {
+		trip, err := clients[1].run(ctx, "alone", server.card("blocking"), peerTrips)
+		if err != nil {
+			return nil, err
+		}
+		alone = append(alone, time.Duration(trip.Nanoseconds/peerTrips))
 	}
 	long, err := clients[0].run(ctx, "stream", server.card("long"), 1)
 	if err != nil {
@@ -100,6 +108,7 @@ func measurePeers(ctx context.Context, b *bench) (_ []figure, err error) {
 	}
 	return []figure{
 		atMost("A2A, a message to its receipt", trip(own), fastest, "us", strings.Join(tripWords, "; ")),
+		told("the same of a2a-go, connecting each time", float64(median(alone).Nanoseconds())/1e3, "us", "as Signalbox does: one that is kept may be closed under the message, whose outcome is then unknown"),
 		atLeast("A2A, ingest of a stream", rate(own), most, "MB/s", strings.Join(rateWords, "; ")+"; of text, in events of 1 KiB"),
 		atMost("A2A, growth by a stream of 300 MB", long.peak-short.peak, 10, "MB", fmt.Sprintf("peak of the process %.1f MB, with one of 20 MB %.1f MB", long.peak, short.peak)),
 		atMost("1,000 A2A peers polled at once", many.peak, 60, "MB", fmt.Sprintf("peak of the process, each peer over TLS of its own; all answered within %.0f ms", float64(many.Nanoseconds)/1e6)),

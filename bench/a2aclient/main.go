@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	debug.SetGCPercent(coord.WorkerGC) // as the worker does
 	guard := netguard.New(netguard.Options{Resolver: here{}})
 	defer guard.Close()
 	c := &caller{card: args[1], adapter: a2a.New(guard, a2a.Options{Logger: slog.New(slog.DiscardHandler)})}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -79,6 +80,7 @@ var (
 // Worker serves the API to the front door that started this process, until one
 // of the reasons to end comes. It is nil after an orderly end.
 func Worker(ctx context.Context, o WorkerOptions) error {
+	debug.SetGCPercent(coord.WorkerGC)
 	link, reports, err := inherited()
 	if err != nil {
 		return err

@@ -272,7 +272,7 @@ func (g *Guard) transport(keep bool, connect func(context.Context) (net.Conn, er
 		MaxConnsPerHost: g.limits.conns, MaxIdleConnsPerHost: 1, IdleConnTimeout: g.limits.keep,
 		ResponseHeaderTimeout: g.limits.header, MaxResponseHeaderBytes: coord.MaxNetHeaders,
 		// Large buffers for each of a thousand peers would be most of the memory.
-		ReadBufferSize: 2 << 10, WriteBufferSize: 2 << 10,
+		ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10,
 	}
 }
 

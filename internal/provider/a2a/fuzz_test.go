@@ -7,7 +7,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/internal/coord"
+	"signalbox/internal/jsonwalk"
 )
 
 // FuzzAnswer reads anything as an answer, whole and as a stream, in both
@@ -65,7 +68,25 @@ type readCloser struct{ *strings.Reader }
 // Close does nothing.
 func (readCloser) Close() error { return nil }
 
+// checkPlain holds the quick way of reading an update to the slow one.
+func checkPlain(t *testing.T, value []byte) {
+	t.Helper()
+	got, ok := plain(value)
+	if !ok {
+		return
+	}
+	var want artifactUpdate
+	if err := json.Unmarshal(value, &want); err != nil {
+		t.Fatalf("%q is read, and is none: %v", value, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%q (-want +got):\n%s", value, diff)
+	}
+}
+
 func checkNews(t *testing.T, version string, result json.RawMessage) {
+	checkPlain(t, result)
+	checkPlain(t, jsonwalk.Member(result, "artifactUpdate"))
 	n, err := readNews(version, result)
 	if err != nil {
 		return

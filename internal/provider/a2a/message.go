@@ -217,8 +217,12 @@ func readKind(version, kind string, value json.RawMessage) (news, error) {
 		}
 		return news{status: &u}, u.Status.read(version)
 	case "artifact-update":
-		var u artifactUpdate
-		if json.Unmarshal(value, &u) != nil || u.TaskID == "" {
+		u, ok := plain(value)
+		if !ok {
+			u = artifactUpdate{}
+			ok = json.Unmarshal(value, &u) == nil
+		}
+		if !ok || u.TaskID == "" {
 			return news{}, malformed("an artifact update without its task, or of another form")
 		}
 		return news{artifact: &u}, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -26,13 +27,17 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return errors.New("it takes trips CARD N or stream CARD")
+		return errors.New("it takes trips CARD N, alone CARD N or stream CARD")
 	}
 	card, err := agentcard.NewResolver(nil).Resolve(ctx, args[1], agentcard.WithPath(""))
 	if err != nil {
 		return err
 	}
-	c, err := a2aclient.NewFromCard(ctx, card)
+	var options []a2aclient.FactoryOption
+	if args[0] == "alone" { // each message over a connection of its own
+		options = append(options, a2aclient.WithJSONRPCTransport(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+	}
+	c, err := a2aclient.NewFromCard(ctx, card, options...)
 	if err != nil {
 		return err
 	}
@@ -46,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 		return &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("measure")), Config: &a2a.SendMessageConfig{ReturnImmediately: true}}
 	}
 	began := time.Now()
-	if args[0] == "trips" {
+	if args[0] != "stream" {
 		for range n {
 			if _, err := c.SendMessage(ctx, request()); err != nil {
 				return err
