@@ -21,11 +21,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fast are bounds for peers on this machine.
 var fast = Timing{
-	Setup: 2 * time.Second, Receipt: 15 * time.Second, Call: 2 * time.Second, Quiet: 300 * time.Millisecond,
+	Setup: 10 * time.Second, Receipt: time.Minute, Call: 2 * time.Second, Quiet: 300 * time.Millisecond,
 	Poll: 10 * time.Millisecond, PollMax: 100 * time.Millisecond, Stalled: 400 * time.Millisecond, Gone: 300 * time.Millisecond, Settle: time.Second,
 }
 
-var errPatience = errors.New("nothing came within 20 s")
+var errPatience = errors.New("nothing came within 90 s")
 
 // newAdapter makes an adapter with a guard of its own, which ends with the test.
 func newAdapter(t testing.TB, timing Timing) *Adapter {
@@ -77,7 +77,7 @@ func (a *attempt) send() *attempt {
 // next gives the next event.
 func (a *attempt) next() provider.Event {
 	a.Helper()
-	ctx, cancel := context.WithTimeoutCause(a.Context(), 20*time.Second, errPatience)
+	ctx, cancel := context.WithTimeoutCause(a.Context(), 90*time.Second, errPatience)
 	defer cancel()
 	e, err := a.session.Next(ctx)
 	if err != nil {

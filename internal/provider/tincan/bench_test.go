@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,14 +25,32 @@ import (
 	"signalbox/internal/provider/tincan/tincantest"
 )
 
-// The test binary is also the gate of package process and the stand-in for
-// tincan.
+// standIn is the program that stands for tincan. It is built apart: a test binary
+// with the race detector takes as long to start and to hash as all of a call.
+var standIn string
+
+// The test binary is also the gate of package process.
 func TestMain(m *testing.M) {
 	process.GateMain()
-	if tincantest.Is(os.Args) {
-		os.Exit(tincantest.Main(os.Args))
+	dir, err := os.MkdirTemp("", "tincan-")
+	if err == nil {
+		standIn = filepath.Join(dir, "tincan")
+		var out []byte
+		out, err = exec.Command("go", "build", "-o", standIn, "signalbox/e2e/tincanpeer").CombinedOutput() //nolint:noctx // the tests' own deadline ends it
+		if err != nil {
+			err = fmt.Errorf("build the stand-in: %w\n%s", err, out)
+		}
 	}
-	goleak.VerifyTestMain(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
+	}))
 }
 
 // ledger remembers which processes may exist.
@@ -111,17 +130,13 @@ func newTimedBench(t testing.TB, dialect string, s tincantest.Script, timing tin
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := &bench{t: t, ledger: &ledger{open: map[int]process.Identity{}}, scratch: t.TempDir(), home: t.TempDir(), dir: t.TempDir(), logs: &logs{}}
 	b.script(s)
 	path, err := tincantest.Profile(b.dir, "signalbox", "http://relay.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.config = coord.AgentConfig{Route: coord.RouteTincan, Executable: exe, Tincan: &coord.TincanConfig{Peer: tincantest.DefaultPeer, Profile: path, Dialect: dialect}}
+	b.config = coord.AgentConfig{Route: coord.RouteTincan, Executable: standIn, Tincan: &coord.TincanConfig{Peer: tincantest.DefaultPeer, Profile: path, Dialect: dialect}}
 	b.adapter = tincan.New(process.New(gate, "test", b.ledger), tincan.Options{
 		Scratch: b.scratch, Timing: timing, Lookup: b.lookup, Logger: slog.New(slog.NewTextHandler(b.logs, nil)),
 	})

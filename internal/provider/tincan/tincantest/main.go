@@ -17,12 +17,6 @@ import (
 	"time"
 )
 
-// Is reports whether arguments are such as the stand-in is called with: a test
-// binary that is also the stand-in asks before it runs its tests.
-func Is(args []string) bool {
-	return len(args) > 1 && slices.Contains([]string{"ask", "get", "agents", "version", sleeper}, args[1])
-}
-
 // sleeper is the command of the child that Hang leaves.
 const sleeper = "tincantest-sleeper"
 
