@@ -76,7 +76,8 @@ type peer struct {
 	access Access
 	kept   *http.Transport
 	// alone makes a connection for each request, or takes one that was made ahead.
-	alone *http.Transport
+	// A peer that is only asked has none.
+	alone func() *http.Transport
 	ahead ahead
 }
 
@@ -147,7 +148,7 @@ func (g *Guard) Do(ctx context.Context, a Access, req *http.Request) (*http.Resp
 	}}))
 	transport := p.kept
 	if req.Close {
-		transport = p.alone
+		transport = p.alone()
 	}
 	res, err := transport.RoundTrip(out)
 	if err != nil {
@@ -243,11 +244,13 @@ func (g *Guard) peer(a Access) (*peer, error) {
 		return c, nil
 	}
 	p := &peer{access: a, kept: g.transport(true, dial)}
-	p.alone = g.transport(false, func(ctx context.Context) (net.Conn, error) {
-		if c := p.ahead.take(); c != nil {
-			return c, nil
-		}
-		return dial(ctx)
+	p.alone = sync.OnceValue(func() *http.Transport {
+		return g.transport(false, func(ctx context.Context) (net.Conn, error) {
+			if c := p.ahead.take(); c != nil {
+				return c, nil
+			}
+			return dial(ctx)
+		})
 	})
 	g.peers[a] = p
 	return p, nil
@@ -255,7 +258,6 @@ func (g *Guard) peer(a Access) (*peer, error) {
 
 func (p *peer) close() {
 	p.kept.CloseIdleConnections()
-	p.alone.CloseIdleConnections()
 	p.ahead.close()
 }
 
