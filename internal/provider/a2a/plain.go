@@ -1,6 +1,10 @@
 package a2a
 
-import "signalbox/internal/jsonwalk"
+import (
+	"slices"
+
+	"signalbox/internal/jsonwalk"
+)
 
 // plain reads an artifact update that brings nothing but text, which is most of
 // a stream; encoding/json, which reads everything else, took two thirds of the
@@ -69,12 +73,7 @@ func members(value []byte, take func(name string, v []byte) bool) bool {
 	var names [8]string // no object here has more
 	n := 0
 	for name, v := range jsonwalk.Members(value) {
-		for _, before := range names[:n] {
-			if name == before {
-				return false
-			}
-		}
-		if n == len(names) || !take(name, v) {
+		if n == len(names) || slices.Contains(names[:n], name) || !take(name, v) {
 			return false
 		}
 		names[n] = name

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		standIn = filepath.Join(dir, "tincan")
 		var out []byte
-		out, err = exec.Command("go", "build", "-o", standIn, "signalbox/e2e/tincanpeer").CombinedOutput() //nolint:noctx // the tests' own deadline ends it
+		out, err = exec.Command("go", "build", "-o", standIn, "signalbox/e2e/tincanpeer").CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("build the stand-in: %w\n%s", err, out)
 		}
