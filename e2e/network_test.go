@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,13 +24,14 @@ var standIn = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// reach registers a peer and checks that it can be used.
+// reach registers an agent as it is, a peer for one, and checks that it can be
+// used.
 func (w *world) reach(id string, cfg coord.AgentConfig) {
 	w.t.Helper()
 	must[coord.Agent](w, "add "+id)(w.client.AddAgent(w.ctx, id, cfg))
 	a := must[coord.Agent](w, "inspect "+id)(w.client.InspectAgent(w.ctx, id))
 	if a.Inspection == nil || a.Inspection.Problem != "" || len(a.Inspection.Identity.Files) == 0 {
-		w.t.Fatalf("peer %s cannot be used: %+v", id, a.Inspection)
+		w.t.Fatalf("agent %s cannot be used: %+v", id, a.Inspection)
 	}
 }
 
@@ -44,27 +44,18 @@ func endpoint(card, origin, version string) coord.AgentConfig {
 func (w *world) tincan(dir string) coord.AgentConfig {
 	w.t.Helper()
 	program := must[string](w, "the stand-in")(standIn())
-	profile := filepath.Join(dir, "client.json")
-	if err := os.WriteFile(profile, []byte(`{"relay":"https://relay.example","agent":"me","relay_key":"not to be kept"}`), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	profile := must[string](w, "the profile")(tincantest.Profile(dir, "me", "https://relay.example"))
 	return coord.AgentConfig{Route: coord.RouteTincan, Executable: program, Tincan: &coord.TincanConfig{Peer: tincantest.DefaultPeer, Profile: profile, Dialect: "json"}}
 }
 
-// relayed is all that the stand-in's relay took.
-func relayed(t *testing.T, dir string) string {
+// submitted gives what the stand-in's relay took.
+func submitted(t *testing.T, dir string) []tincantest.Submission {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "submissions.jsonl"))
-	if err != nil && !os.IsNotExist(err) {
+	all, err := tincantest.Submissions(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
-}
-
-// submitted counts the requests that the stand-in's relay took.
-func submitted(t *testing.T, dir string) int {
-	t.Helper()
-	return strings.Count(relayed(t, dir), "\n")
+	return all
 }
 
 // begun gives the tasks of a job whose agent showed that it has the work.
@@ -123,8 +114,8 @@ func TestPeersWorkWithLocalAgentsInOnePlan(t *testing.T) {
 			t.Errorf("%s said %q", p.Name, got)
 		}
 	}
-	if got := relayed(t, relay); strings.Count(got, "the red one") != len(far) {
-		t.Errorf("what the peers said did not reach Tincan: %s", got)
+	if got := submitted(t, relay); len(got) != 1 || strings.Count(got[0].Body, "the red one") != len(far) {
+		t.Errorf("what the peers said did not reach Tincan: %+v", got)
 	}
 	if got := w.said(ref, "local", "local"); !strings.Contains(got, "> "+w.said(ref, "desk", "desk")) {
 		t.Errorf("what Tincan said did not reach the local agent: %q", got)
@@ -158,7 +149,7 @@ func TestPeersWorkWithLocalAgentsInOnePlan(t *testing.T) {
 			t.Errorf("%s was asked %d times, want %d", p.Name, n, asked[p.Origin])
 		}
 	}
-	if n := submitted(t, relay); n != 2 {
+	if n := len(submitted(t, relay)); n != 2 {
 		t.Errorf("the peer of Tincan was asked %d times, want 2", n)
 	}
 }

@@ -254,11 +254,7 @@ func (w *world) register(id string, cfg coord.AgentConfig) {
 	}
 	name, value, _ := strings.Cut(w.mark, "=")
 	cfg.Env[name] = value
-	must[coord.Agent](w, "add "+id)(w.client.AddAgent(w.ctx, id, cfg))
-	a := must[coord.Agent](w, "inspect "+id)(w.client.InspectAgent(w.ctx, id))
-	if a.Inspection == nil || a.Inspection.Problem != "" || len(a.Inspection.Identity.Files) == 0 {
-		w.t.Fatalf("agent %s cannot be used: %+v", id, a.Inspection)
-	}
+	w.reach(id, cfg)
 }
 
 // scripted registers a scripted agent; its id on the stage is its id here.

@@ -84,7 +84,7 @@ func (f *peerFlags) apply(c *cobra.Command, cfg *coord.AgentConfig) error {
 				return err
 			}
 		}
-		return f.stray(c, "tincan", "profile", "dialect")
+		return stray(c, "tincan", "profile", "dialect")
 	}
 	if p := cfg.Tincan; p != nil {
 		text("tincan", f.tincan, &p.Peer)
@@ -92,13 +92,13 @@ func (f *peerFlags) apply(c *cobra.Command, cfg *coord.AgentConfig) error {
 		if err := file("profile", f.profile, &p.Profile); err != nil {
 			return err
 		}
-		return f.stray(c, "a2a", "origin", "a2a-version", "credential", "private", "ca", "keys")
+		return stray(c, "a2a", "origin", "a2a-version", "credential", "private", "ca", "keys")
 	}
-	return f.stray(c, "origin", "a2a-version", "credential", "private", "ca", "keys", "profile", "dialect")
+	return stray(c, "origin", "a2a-version", "credential", "private", "ca", "keys", "profile", "dialect")
 }
 
 // stray refuses flags that say something about another kind of agent.
-func (f *peerFlags) stray(c *cobra.Command, flags ...string) error {
+func stray(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if c.Flags().Changed(name) {
 			return coord.Errorf(coord.Invalid, "--%s says nothing about this kind of agent: it goes with %s", name, kindOf(name))
