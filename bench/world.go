@@ -36,11 +36,12 @@ type world struct {
 	// ready is how long the start took, up to the line that tells the address.
 	ready        time.Duration
 	door, worker int // process ids
+	agent        string
 }
 
 // start starts serve on a data directory and signs in.
 func (b *bench) start(ctx context.Context, dir string) (_ *world, err error) {
-	w := &world{}
+	w := &world{agent: b.agent}
 	w.cmd = exec.CommandContext(ctx, b.program, "serve", "--listen", "0", "--data", dir, "--json")
 	w.cmd.Cancel = func() error { return w.cmd.Process.Signal(syscall.SIGTERM) }
 	w.cmd.WaitDelay = time.Minute

@@ -78,16 +78,17 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 		}
 		credentials := binding.New(sources, binding.Options{Secret: g.Redactor.Add})
 		starter := process.New(self, g.Host, scheduler.Ledger{Journal: g.Journal})
-		route := acp.New(starter, acp.Options{
+		spare := process.NewSpare(starter)
+		route := acp.New(spare, acp.Options{
 			Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Program: program, Sockets: filepath.Join(scratch, "sockets"),
 			Scratch: scratch, Lab: box, Model: loopback,
 		})
 		guard := netguard.New(netguard.Options{Credentials: credentials})
 		adapters := map[coord.Route]provider.Adapter{
 			coord.RouteACP:    route,
-			coord.RouteCodex:  codex.New(starter, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
+			coord.RouteCodex:  codex.New(spare, codex.Options{Scratch: scratch, Logger: g.Logger, Secret: g.Redactor.Add, Version: version(), Lab: box}),
 			coord.RouteA2A:    a2a.New(guard, a2a.Options{Logger: g.Logger}),
-			coord.RouteTincan: tincan.New(starter, tincan.Options{Scratch: scratch, Logger: g.Logger}),
+			coord.RouteTincan: tincan.New(spare, tincan.Options{Scratch: scratch, Logger: g.Logger}),
 		}
 		dir := directory.New(g.Journal, adapters, directory.Options{Host: g.Host, Scratch: scratch, Logger: g.Logger, Presets: known{}.Presets(), Credentials: credentials})
 		if err := dir.Declare(ctx, declared); err != nil {
@@ -104,8 +105,14 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 			Contents: contents, Certifier: proof, Tester: certification.Tests{Certification: proof, Tester: tester, Path: contents.Path},
 		})
 		return daemon.Parts{
-			Loop:   loop,
-			Close:  func() { box.Close(); guard.Close() },
+			Loop: loop,
+			Close: func() {
+				if err := spare.Close(); err != nil {
+					g.Logger.Warn("a process that waited for the next agent could not be ended; the next start sees to it", "err", err)
+				}
+				box.Close()
+				guard.Close()
+			},
 			Keeper: retention.New(g.Journal, results, store, quota, contents, g.Logger),
 			Stages: api.Stages{
 				Directory:     dir,

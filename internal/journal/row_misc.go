@@ -154,7 +154,6 @@ func (tx *Tx) SetPaused(paused bool, by coord.Actor) error {
 
 // Process is a child process as recorded before it was let go.
 type Process struct {
-	Owner      string          `json:"owner"`
 	Generation int64           `json:"generation"`
 	Identity   json.RawMessage `json:"identity"`
 }
@@ -166,8 +165,8 @@ func (v *View) Processes(before int64) ([]Process, error) {
 }
 
 // AddProcess records a process before it is let go.
-func (tx *Tx) AddProcess(owner string, identity json.RawMessage) error {
-	doc, err := json.Marshal(Process{owner, tx.Generation(), identity})
+func (tx *Tx) AddProcess(identity json.RawMessage) error {
+	doc, err := json.Marshal(Process{tx.Generation(), identity})
 	if err != nil {
 		return err
 	}

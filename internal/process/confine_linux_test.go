@@ -73,11 +73,7 @@ func tried(t *testing.T, theirs, own string, writes []string) map[string]bool {
 	script.WriteString("echo x > /dev/null && echo sink\n")
 	spec := shell(own, script.String(), theirs, own)
 	spec.Writes = writes
-	l := &ledger{}
-	p := start(t, l, spec)
-	if !cmp.Equal(p.Identity().Writes, writes) || !cmp.Equal(l.open()[0].Writes, writes) {
-		t.Errorf("recorded are %v and %v", p.Identity().Writes, l.open()[0].Writes)
-	}
+	p := start(t, &ledger{}, spec)
 	out, err := io.ReadAll(p.Stdout)
 	if err != nil {
 		t.Fatal(err)

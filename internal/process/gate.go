@@ -18,41 +18,66 @@ const gateArg = "__gate"
 // The descriptors that a gate inherits beside the standard streams.
 const (
 	goFD     = 3 // a line with the gate's orders; end of file: the worker is gone or gave up
-	statusFD = 4 // what failed, see the marks below; end of file: it worked
+	statusFD = 4 // how far it came, see the marks below; end of file after going: it worked
 )
 
-// What a gate says of a failure begins with one of these: the errno in decimal
-// of an exec, or why writes cannot be restricted.
+// What a gate says begins with the mark that it has its orders and goes. A
+// failure follows as one of the others: the errno in decimal of an exec or of
+// entering the directory, or why writes cannot be restricted.
 const (
+	going         = 'g'
 	execFailed    = 'x'
+	dirFailed     = 'd'
 	confineFailed = 'c'
 )
 
-// maxOrders bounds the line: the folders of coord.MaxState, and one more for
-// scratch, in JSON.
-const maxOrders = 128 << 10
+// maxOrders bounds the line. What a program may be given in arguments and
+// environment is at most 6 MiB on Linux and 1 MiB on macOS, and in JSON each
+// byte of it takes four thirds.
+const maxOrders = 9 << 20
 
-// orders are what a gate is told when it may go.
+// orders are what a gate is told when it may go. Paths, arguments and variables
+// are bytes, which JSON would change in text that is not UTF-8.
 type orders struct {
+	Path []byte   `json:"path"`
+	Argv [][]byte `json:"argv"`
+	Env  [][]byte `json:"env"`
+	Dir  []byte   `json:"dir"`
 	// Writes are as in Spec.
 	Writes []string `json:"writes"`
+}
+
+func bytesOf(all []string) [][]byte {
+	out := make([][]byte, len(all))
+	for i, s := range all {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func textOf(all [][]byte) []string {
+	out := make([]string, len(all))
+	for i, b := range all {
+		out[i] = string(b)
+	}
+	return out
 }
 
 // GateMain must be the first call of main. It returns at once unless the
 // process was started as a gate; then it never returns: it waits for its orders
 // and becomes the program, or exits when the pipe ends without them.
 //
-// The gate has the program's environment, directory, streams, session and pid
-// from the start, so exec is all that is left to do, after it gave up writing
-// where the orders say so.
+// The gate has the program's streams, session and pid from the start. What it
+// is to become it learns from the orders alone, so that it can wait before
+// anybody knows.
 func GateMain() {
-	if len(os.Args) < 3 || os.Args[1] != gateArg {
+	if len(os.Args) != 2 || os.Args[1] != gateArg {
 		return
 	}
-	gate(os.Args[2], os.Args[2:])
+	gate()
 }
 
-func gate(path string, argv []string) {
+func gate() {
 	// Everything but the standard streams closes at exec: these two pipes, and
 	// whatever the worker itself may have inherited from its own parent.
 	closeAtExec()
@@ -61,8 +86,13 @@ func gate(path string, argv []string) {
 	if !ok {
 		os.Exit(0)
 	}
+	_, _ = syscall.Write(statusFD, []byte{going})
 	adoptOrphans()
 	fault.Point("gate.exec")
+	path, argv := string(o.Path), textOf(o.Argv)
+	if err := syscall.Chdir(string(o.Dir)); err != nil {
+		refuse(dirFailed, number(err))
+	}
 	if o.Writes != nil {
 		// Restrictions are those of a thread, and this one becomes the program.
 		runtime.LockOSThread()
@@ -72,12 +102,17 @@ func gate(path string, argv []string) {
 		}
 		path, argv = confined, through
 	}
-	err := syscall.Exec(path, argv, os.Environ())
+	err := syscall.Exec(path, argv, textOf(o.Env))
+	refuse(execFailed, number(err))
+}
+
+// number is the errno of err in decimal.
+func number(err error) string {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
 		errno = syscall.EINVAL
 	}
-	refuse(execFailed, strconv.Itoa(int(errno)))
+	return strconv.Itoa(int(errno))
 }
 
 // readOrders waits for the line.

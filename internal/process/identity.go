@@ -31,9 +31,6 @@ type Identity struct {
 	// that were started with an environment of their own, as the servers of
 	// MCP clients are, and whose parents are gone: those inherit stderr.
 	Stderr uint64 `json:"stderr,omitempty"`
-	// Writes are the folders that its writes were restricted to before its
-	// program ran; nil when they were not restricted.
-	Writes []string `json:"writes,omitempty"`
 }
 
 // Self is the identity of the calling process, for records of who owns

@@ -58,6 +58,9 @@ type Process struct {
 	turn    chan struct{} // one token; who holds it is in Kill
 	ended   bool          // guarded by turn
 
+	// over is called by Close.
+	over func()
+
 	done     chan struct{}
 	exit     Exit // set before done is closed
 	routines sync.WaitGroup
@@ -79,7 +82,7 @@ func newProcess(id Identity, g *gated, ledger Ledger) *Process {
 	p := &Process{
 		Stdin: &Stdin{File: g.stdin}, Stdout: g.stdout, errEnd: g.stderr,
 		id: id, ledger: ledger, tree: newTree(id),
-		turn: make(chan struct{}, 1), done: make(chan struct{}),
+		turn: make(chan struct{}, 1), done: make(chan struct{}), over: func() {},
 	}
 	p.turn <- struct{}{}
 	p.routines.Go(func() { _, _ = io.Copy(&p.stderr, p.errEnd) })
@@ -172,6 +175,7 @@ func (p *Process) Close() {
 	_ = p.errEnd.SetReadDeadline(time.Now().Add(time.Second))
 	p.routines.Wait()
 	_ = p.errEnd.Close()
+	p.over()
 }
 
 // tail keeps the end of what is written to it.

@@ -47,7 +47,7 @@ type ledger struct {
 	started  func(process.Identity)
 }
 
-func (l *ledger) Started(_ context.Context, _ string, id process.Identity) error {
+func (l *ledger) Started(_ context.Context, id process.Identity) error {
 	if l.started != nil {
 		l.started(id)
 	}
@@ -87,14 +87,22 @@ func executable(t testing.TB) string {
 }
 
 func shell(dir, script string, args ...string) process.Spec {
-	return process.Spec{Owner: "test", Path: "/bin/sh", Args: append([]string{"-c", script, "sh"}, args...), Dir: dir,
+	return process.Spec{Path: "/bin/sh", Args: append([]string{"-c", script, "sh"}, args...), Dir: dir,
 		Env: process.BaseEnv(os.LookupEnv)}
 }
 
 // start starts and sees to it that nothing outlives the test.
 func start(t *testing.T, l *ledger, spec process.Spec) *process.Process {
 	t.Helper()
-	p, err := process.New(executable(t), "host", l).Start(t.Context(), spec)
+	return startBy(t, process.New(executable(t), "host", l), spec)
+}
+
+// startBy is start by a starter of the test's.
+func startBy(t *testing.T, s interface {
+	Start(context.Context, process.Spec) (*process.Process, error)
+}, spec process.Spec) *process.Process {
+	t.Helper()
+	p, err := s.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatalf("Start: %v", err)
 	}
@@ -187,7 +195,7 @@ func TestStartedProgramHasTheCommittedIdentityAndTheStreams(t *testing.T) {
 func TestEnvironmentIsExactlyWhatWasGiven(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "leak")
 	t.Setenv("SIGNALBOX_TOKEN", "leak")
-	spec := process.Spec{Owner: "test", Path: "/usr/bin/env", Dir: t.TempDir(), Env: []string{"A=1", "PATH=/bin", "Z=x=y"}}
+	spec := process.Spec{Path: "/usr/bin/env", Dir: t.TempDir(), Env: []string{"A=1", "PATH=/bin", "Z=x=y"}}
 	p := start(t, &ledger{}, spec)
 	out, err := io.ReadAll(p.Stdout)
 	if err != nil {
@@ -246,7 +254,8 @@ func TestFailedStartsSayWhyAndLeaveNothing(t *testing.T) {
 		{name: "absent interpreter", spec: process.Spec{Path: write("interp", "#!/no/such\n", 0o755), Dir: dir}, code: coord.NotFound, cause: syscall.ENOENT},
 		{name: "not executable", spec: process.Spec{Path: write("plain", "#!/bin/sh\n", 0o644), Dir: dir}, code: coord.Invalid, cause: syscall.EACCES},
 		{name: "not a program", spec: process.Spec{Path: write("text", "hello\n", 0o755), Dir: dir}, code: coord.Invalid, cause: syscall.ENOEXEC},
-		{name: "huge arguments", spec: process.Spec{Path: "/bin/true", Args: []string{strings.Repeat("x", 120<<10), strings.Repeat("y", 4<<20)}, Dir: dir}, code: coord.Unavailable},
+		{name: "huge arguments", spec: process.Spec{Path: "/bin/true", Args: []string{strings.Repeat("x", 120<<10), strings.Repeat("y", 4<<20)}, Dir: dir}, code: coord.Limit, cause: syscall.E2BIG},
+		{name: "arguments beyond what a gate takes", spec: process.Spec{Path: "/bin/true", Args: []string{strings.Repeat("x", 7<<20)}, Dir: dir}, code: coord.Limit, cause: syscall.E2BIG},
 		{name: "relative program", spec: process.Spec{Path: "sh", Dir: dir}, code: coord.Invalid},
 		{name: "absent directory", spec: process.Spec{Path: "/bin/sh", Dir: filepath.Join(dir, "absent")}, code: coord.NotFound},
 		{name: "variable twice", spec: process.Spec{Path: "/bin/sh", Dir: dir, Env: []string{"A=1", "A=2"}}, code: coord.Invalid},
@@ -273,6 +282,25 @@ func TestFailedStartsSayWhyAndLeaveNothing(t *testing.T) {
 				t.Errorf("the ledger still holds %+v", got)
 			}
 		})
+	}
+}
+
+func TestDirectoryThatGoesBeforeTheGateDoesIsToldAndLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "work")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{started: func(process.Identity) {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}}
+	p, err := process.New(executable(t), "host", l).Start(t.Context(), shell(dir, "true"))
+	if p != nil || coord.CodeOf(err) != coord.NotFound || !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("Start = %v, %v", p, err)
+	}
+	if left := l.open(); len(left) > 0 {
+		t.Errorf("left are %+v", left)
 	}
 }
 

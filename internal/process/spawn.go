@@ -29,6 +29,8 @@ type gated struct {
 	proc                  *os.Process
 	stdin, stdout, stderr *os.File
 	goPipe, status        *os.File
+	// process is what the gate will be, known to the ledger.
+	process *Process
 }
 
 // close closes the gate's own pipes. A gate that still waits then exits.
@@ -37,9 +39,18 @@ func (g *gated) close() {
 	_ = g.status.Close()
 }
 
+// gateEnv lets the runtime of a gate start few threads, which exec has to end.
+// The program sees none of it.
+var gateEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+
+// marking is what every process of a tree has in its environment.
+func marking(marker string) []string {
+	return append([]string{MarkerEnv + "=" + marker}, fault.Env()...)
+}
+
 // spawn starts a gate. All pipes are close-on-exec (os.Pipe), so another child
 // that is started at the same time cannot hold one open.
-func spawn(executable string, spec Spec, marker string) (*gated, error) {
+func spawn(executable, marker string) (*gated, error) {
 	var ours, theirs [5]*os.File
 	fail := func(err error) (*gated, error) {
 		for _, f := range slices.Concat(ours[:], theirs[:]) {
@@ -60,9 +71,9 @@ func spawn(executable string, spec Spec, marker string) (*gated, error) {
 			ours[fd], theirs[fd] = r, w
 		}
 	}
-	proc, err := os.StartProcess(executable, append([]string{executable, gateArg, spec.Path}, spec.Args...), &os.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   slices.Concat(spec.Env, []string{MarkerEnv + "=" + marker}, fault.Env()),
+	proc, err := os.StartProcess(executable, []string{executable, gateArg}, &os.ProcAttr{
+		Dir:   "/",
+		Env:   append(marking(marker), gateEnv...),
 		Files: theirs[:],
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +24,7 @@ import (
 type Ledger interface {
 	// Started records a process before its program runs. It is durable when
 	// it returns without an error.
-	Started(ctx context.Context, owner string, id Identity) error
+	Started(ctx context.Context, id Identity) error
 	// Ended records that nothing of the process's tree is left. Ending what
 	// is not recorded, or has ended, is no error.
 	Ended(ctx context.Context, id Identity) error
@@ -30,9 +32,6 @@ type Ledger interface {
 
 // Spec says what to start.
 type Spec struct {
-	// Owner names in the ledger what the process belongs to (an attempt, an
-	// inspection).
-	Owner string
 	// Path is the absolute path of a binary or of a script with a #! line. No
 	// shell is involved.
 	Path string
@@ -67,11 +66,11 @@ func New(executable, host string, ledger Ledger) *Starter {
 // Start starts a program and returns when it runs, that is, when exec has
 // replaced the gate.
 //
-// The order is: spawn the gate, read its identity, commit the identity to the
-// ledger, let the gate go. After an error nothing of the child is left, or the
-// ledger still holds what is. The error's code says whether another try can
-// help: NotFound, Invalid and Limit are faults of the Spec (the errno, if exec
-// failed, is in the chain), Unavailable is not.
+// The order is: spawn a gate, read its identity, commit the identity to the
+// ledger, let the gate go. After an error nothing of the child is left, or the ledger still holds what is. The
+// error's code says whether another try can help: NotFound, Invalid and Limit
+// are faults of the Spec (the errno, if exec failed, is in the chain),
+// Unavailable is not.
 //
 // The child leads a session of its own. A process group alone would leave it
 // on the operator's terminal, where it could read the keyboard and get the
@@ -81,16 +80,24 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
+	g, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.become(ctx, spec)
+}
+
+// begin starts a gate and commits its identity.
+func (s *Starter) begin(ctx context.Context) (*gated, error) {
 	boot, err := clock.BootID()
 	if err != nil {
 		return nil, err
 	}
 	marker := rand.Text()
-	g, err := spawn(s.executable, spec, marker)
+	g, err := spawn(s.executable, marker)
 	if err != nil {
 		return nil, err
 	}
-	defer g.close()
 	e, ok, err := lookup(g.proc.Pid)
 	if err == nil && !ok {
 		err = &coord.Error{Code: coord.Internal, Message: "The process table does not list a child of this process."}
@@ -100,62 +107,107 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		// safe as long as it is not reaped.
 		_ = g.proc.Kill()
 		_, _ = g.proc.Wait()
+		g.close()
 		_ = g.stdin.Close()
 		_ = g.stdout.Close()
 		_ = g.stderr.Close()
 		return nil, err
 	}
-	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr), Writes: spec.Writes}
-	p := newProcess(id, g, s.ledger)
-	if err := s.release(ctx, spec, id, g); err != nil {
-		// The caller's context may be what failed, and the clean-up must not.
-		g.close()
-		if killErr := p.Kill(context.WithoutCancel(ctx)); killErr != nil {
-			err = errors.Join(err, killErr)
-		}
-		p.Close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// release commits the identity and lets the gate become the program.
-func (s *Starter) release(ctx context.Context, spec Spec, id Identity, g *gated) error {
+	id := Identity{Host: s.host, BootID: boot, PID: e.pid, StartTime: e.start, Group: e.group, Marker: marker, Stderr: pipeInode(g.stderr)}
+	g.process = newProcess(id, g, s.ledger)
 	fault.Point("process.started.before")
-	if err := s.ledger.Started(ctx, spec.Owner, id); err != nil {
-		return err
+	if err := s.ledger.Started(ctx, id); err != nil {
+		return nil, errors.Join(err, g.discard(context.WithoutCancel(ctx)))
 	}
 	fault.Point("process.started.after")
+	return g, nil
+}
+
+// become lets a gate go and gives what it is then, or ends it.
+func (g *gated) become(ctx context.Context, spec Spec) (*Process, error) {
+	defer g.close()
+	if err := g.release(ctx, spec); err != nil {
+		// The caller's context may be what failed, and the clean-up must not.
+		return nil, errors.Join(err, g.discard(context.WithoutCancel(ctx)))
+	}
+	return g.process, nil
+}
+
+// discard ends a gate, or what it became.
+func (g *gated) discard(ctx context.Context) error {
+	g.close()
+	defer g.process.Close()
+	return g.process.Kill(ctx)
+}
+
+// release lets a gate become the program.
+func (g *gated) release(ctx context.Context, spec Spec) error {
+	line, err := json.Marshal(orders{
+		Path: []byte(spec.Path), Argv: bytesOf(append([]string{spec.Path}, spec.Args...)), Dir: []byte(spec.Dir),
+		Env: bytesOf(slices.Concat(spec.Env, marking(g.process.id.Marker))), Writes: spec.Writes,
+	})
+	if err != nil {
+		return err
+	}
+	if len(line) >= maxOrders {
+		return execError(spec.Path, syscall.E2BIG)
+	}
+	// A gate that does not read must not hold us.
+	stop := context.AfterFunc(ctx, func() {
+		_ = g.goPipe.SetWriteDeadline(time.Unix(1, 0))
+		_ = g.status.SetReadDeadline(time.Unix(1, 0))
+	})
+	defer stop()
 	// The last moment at which the program provably never ran.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	line, err := json.Marshal(orders{Writes: spec.Writes})
-	if err != nil {
-		return err
-	}
-	if _, err := g.goPipe.Write(append(line, '\n')); err != nil {
-		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start.", Err: err}
-	}
+	// A gate that has died took no order, which its silence tells.
+	_, err = g.goPipe.Write(append(line, '\n'))
 	fault.Point("process.go.after")
-	stop := context.AfterFunc(ctx, func() { _ = g.status.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var b [1 << 10]byte
-	n, err := g.status.Read(b[:])
-	switch {
-	case n > 0 && b[0] == confineFailed:
-		return coord.Errorf(coord.Unsupported, "The program %s was not started, because its writes cannot be restricted here: %s.", filepath.Base(spec.Path), b[1:n])
-	case n > 0:
-		return execError(spec.Path, string(b[1:n]))
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return context.Cause(ctx)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return stopped(ctx, err)
 	}
-	return nil // end of file: the pipe closed at exec
+	said, err := io.ReadAll(io.LimitReader(g.status, maxStatus))
+	switch {
+	case err != nil:
+		return stopped(ctx, err)
+	case len(said) == 0:
+		return errGateGone
+	case len(said) == 1:
+		return nil // the pipe closed at exec
+	}
+	mark, why := said[1], string(said[2:])
+	if mark == confineFailed {
+		return coord.Errorf(coord.Unsupported, "The program %s was not started, because its writes cannot be restricted here: %s.", filepath.Base(spec.Path), why)
+	}
+	number, _ := strconv.Atoi(why)
+	if mark == dirFailed {
+		return dirError(spec.Path, syscall.Errno(number))
+	}
+	return execError(spec.Path, syscall.Errno(number))
 }
 
-func execError(path, number string) error {
-	n, _ := strconv.Atoi(number)
-	errno := syscall.Errno(n)
+// maxStatus bounds what a gate says.
+const maxStatus = 1 << 10
+
+// errGateGone: the gate died before it had its orders, so the program provably
+// never ran.
+var errGateGone = coord.Errorf(coord.Unavailable, "The process that was to become the program ended before that.")
+
+// stopped is why a gate could not be spoken to.
+func stopped(ctx context.Context, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return &coord.Error{Code: coord.Unavailable, Message: "The process that was to become the program cannot be reached.", Err: err}
+}
+
+func dirError(path string, err error) error {
+	return &coord.Error{Code: coord.NotFound, Message: "The working directory of " + filepath.Base(path) + " is not a directory that can be reached.", Err: err}
+}
+
+func execError(path string, errno syscall.Errno) error {
 	e := &coord.Error{Code: coord.Invalid, Err: errno}
 	name := filepath.Base(path)
 	switch errno {
@@ -183,7 +235,7 @@ func (s Spec) check() error {
 		return coord.Errorf(coord.Invalid, "The path, directory or an argument of the program to start holds a NUL.")
 	}
 	if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
-		return &coord.Error{Code: coord.NotFound, Message: "The working directory of " + filepath.Base(s.Path) + " is not a directory that can be reached.", Err: err}
+		return dirError(s.Path, err)
 	}
 	if err := s.checkWrites(); err != nil {
 		return err

@@ -18,7 +18,7 @@ type fileLedger struct {
 	block bool
 }
 
-func (l fileLedger) Started(_ context.Context, _ string, id process.Identity) error {
+func (l fileLedger) Started(_ context.Context, id process.Identity) error {
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err

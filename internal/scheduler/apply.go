@@ -74,9 +74,9 @@ func (s *Scheduler) with(id coord.AttemptID, fn func(*owner) bool) bool {
 }
 
 // admit gives a task its next attempt and an owner for it. The owner begins to
-// prepare while the admission is still on its way to the disk: a process takes
-// longer to start than that, and no program runs before its ledger entry, which
-// needs the attempt, is durable.
+// prepare while the admission is still on its way to the disk: what it starts is
+// in the ledger before it runs, and is sent nothing before the intent, which is
+// a later commit.
 func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 	var o *owner
 	did, err := s.commit(ctx, func(tx *journal.Tx) error {

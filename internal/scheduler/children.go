@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
@@ -15,26 +14,13 @@ import (
 // can end what this one leaves behind. It is a process.Ledger.
 type Ledger struct{ Journal *journal.Journal }
 
-// Started records a process before its program runs. That of an attempt is a
-// Conflict unless the attempt was admitted, which is not sure while it is being
-// prepared.
-func (l Ledger) Started(ctx context.Context, owner string, id process.Identity) error {
+// Started records a process before its program runs.
+func (l Ledger) Started(ctx context.Context, id process.Identity) error {
 	doc, err := json.Marshal(id)
 	if err != nil {
 		return err
 	}
-	return l.Journal.Update(ctx, func(tx *journal.Tx) error {
-		if strings.HasPrefix(owner, coord.AttemptPrefix) {
-			_, err := tx.Attempt(coord.AttemptRef{ID: coord.AttemptID(owner)})
-			if coord.CodeOf(err) == coord.NotFound {
-				return coord.Errorf(coord.Conflict, "%s was not admitted, so nothing is started for it", owner)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return tx.AddProcess(owner, doc)
-	})
+	return l.Journal.Update(ctx, func(tx *journal.Tx) error { return tx.AddProcess(doc) })
 }
 
 // Ended forgets a process of which nothing is left.

@@ -40,7 +40,7 @@ type ledger struct {
 	open map[int]process.Identity
 }
 
-func (l *ledger) Started(_ context.Context, _ string, id process.Identity) error {
+func (l *ledger) Started(_ context.Context, id process.Identity) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[id.PID] = id

@@ -84,7 +84,7 @@ type sessionHandle struct {
 }
 
 // start starts the agent of a configuration.
-func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (*stdio.Conn, error) {
+func (a *Adapter) start(ctx context.Context, dir string, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (*stdio.Conn, error) {
 	if why := floating(config.Executable, config.Args); why != "" {
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
 	}
@@ -98,7 +98,7 @@ func (a *Adapter) start(ctx context.Context, owner, dir string, config coord.Age
 		own.remove(a.o.Logger)
 		return nil, &provider.Unsent{Cause: provider.CauseConfig, Message: stdio.Shown(err)}
 	}
-	p, err := stdio.Start(ctx, a.starter, process.Spec{Owner: owner, Path: config.Executable, Args: config.Args, Env: env, Dir: dir, Writes: own.writes})
+	p, err := stdio.Start(ctx, a.starter, process.Spec{Path: config.Executable, Args: config.Args, Env: env, Dir: dir, Writes: own.writes})
 	if err != nil {
 		own.remove(a.o.Logger)
 		return nil, err
@@ -231,7 +231,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 }
 
 func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) (coord.Handle, error) {
-	c, err := a.start(ctx, string(w.Attempt), w.Dir, w.Config, func(c *stdio.Conn) stdio.Handler {
+	c, err := a.start(ctx, w.Dir, w.Config, func(c *stdio.Conn) stdio.Handler {
 		s.c = c
 		return s
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash/filehashtest"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/acp"
 )
@@ -133,6 +134,7 @@ func TestPrepareIsStaleWhenTheProgramIsAnother(t *testing.T) {
 	write("one")
 	b.config.Args = append([]string{b.config.Executable}, b.config.Args...)
 	b.config.Executable = launcher
+	filehashtest.Settle(t, launcher)
 	w := b.approved()
 	write("two")
 	s, err := b.adapter.Prepare(t.Context(), w)

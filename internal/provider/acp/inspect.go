@@ -72,7 +72,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 
 // probe fills in what a running agent shows.
 func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspection) {
-	c, err := a.start(ctx, "inspection "+string(t.Agent), t.Scratch, t.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
+	c, err := a.start(ctx, t.Scratch, t.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
 	if err != nil {
 		in.Problem = unsent(ctx, "the start", err).Message
 		return

@@ -267,7 +267,7 @@ func (a *Adapter) proveProfile(ctx context.Context, t provider.Target) ([]coord.
 		}
 		defer own.remove(a.o.Logger)
 		p, err := stdio.Start(ctx, a.starter, process.Spec{
-			Owner: "certification " + string(t.Agent), Path: program, Args: args, Dir: dir, Writes: own.writes, Env: process.BaseEnv(a.o.Lookup),
+			Path: program, Args: args, Dir: dir, Writes: own.writes, Env: process.BaseEnv(a.o.Lookup),
 		})
 		if err != nil {
 			return nil, err

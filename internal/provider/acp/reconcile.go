@@ -76,7 +76,7 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 	}
 	// The prompt, and some room for what the agent wrote around it.
 	r := &replay{session: d.SessionID, asked: excerpt{max: len(w.Prompt) + coord.MaxTextChunk}, said: excerpt{max: coord.MaxStatement}}
-	c, err := a.start(ctx, string(w.Attempt), d.Dir, w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c, onUpdate: r.take} })
+	c, err := a.start(ctx, d.Dir, w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c, onUpdate: r.take} })
 	if err != nil {
 		v.Evidence = []string{"The agent could not be started. " + unsent(ctx, "the start", err).Message}
 		return v, nil

@@ -147,7 +147,7 @@ func (a *Adapter) prepare(ctx context.Context, s *session, w provider.Work) erro
 	if err != nil {
 		return err
 	}
-	s.launched, err = a.launch(ctx, string(w.Attempt), w.Config, func(c *stdio.Conn) stdio.Handler {
+	s.launched, err = a.launch(ctx, w.Config, func(c *stdio.Conn) stdio.Handler {
 		s.c = c
 		return s
 	})

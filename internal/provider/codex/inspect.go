@@ -52,7 +52,7 @@ func has(all []coord.Capability, name string) bool {
 func (a *Adapter) probe(ctx context.Context, t provider.Target, in *coord.Inspection) {
 	var mu sync.Mutex
 	var warnings []string
-	l, err := a.launch(ctx, "inspection "+string(t.Agent), t.Config, func(c *stdio.Conn) stdio.Handler {
+	l, err := a.launch(ctx, t.Config, func(c *stdio.Conn) stdio.Handler {
 		return &bystander{c: c, warned: func(text string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -72,10 +72,10 @@ type launched struct {
 	dir string
 }
 
-// launch starts Codex for owner in a private folder. Errors are *Unsent,
+// launch starts Codex in a private folder. Errors are *Unsent,
 // *Fault, *RPCError, or the context's. After an error nothing is left but, where
 // bind was called, what closing the connection and discard take away.
-func (a *Adapter) launch(ctx context.Context, owner string, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (l launched, err error) {
+func (a *Adapter) launch(ctx context.Context, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (l launched, err error) {
 	if why := misplaced(config.Args); why != "" {
 		return l, &provider.Unsent{Cause: provider.CauseConfig, Message: why}
 	}
@@ -90,7 +90,7 @@ func (a *Adapter) launch(ctx context.Context, owner string, config coord.AgentCo
 	if l.dir, err = os.MkdirTemp(a.o.Scratch, "codex-*"); err != nil {
 		return l, &provider.Unsent{Cause: provider.CauseSpawn, Message: "No private folder could be made for Codex; look at the disk.", Transient: true}
 	}
-	spec := process.Spec{Owner: owner, Path: path, Env: env, Dir: l.dir}
+	spec := process.Spec{Path: path, Env: env, Dir: l.dir}
 	catalog := filepath.Join(l.dir, "models.json")
 	if err := a.writeCatalog(ctx, spec, catalog); err != nil {
 		return l, err

@@ -229,7 +229,11 @@ func newScripted(t testing.TB, name string, timing provider.Timing) *scripted {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	return &scripted{newBench(t, coord.AgentConfig{Executable: exe, Env: map[string]string{"CODEX_PEER": name, "CODEX_HOME": dir}}, timing), dir}
+	// A program with the race detector sleeps for a second before it exits, in
+	// case others of its goroutines race meanwhile. These peers end when they
+	// have nothing left to do.
+	env := map[string]string{"CODEX_PEER": name, "CODEX_HOME": dir, "GORACE": "atexit_sleep_ms=0"}
+	return &scripted{newBench(t, coord.AgentConfig{Executable: exe, Env: env}, timing), dir}
 }
 
 // file gives the whole lines that the peer has noted so far.

@@ -50,7 +50,7 @@ func (a *Adapter) Prove(ctx context.Context, t provider.Target) (results []coord
 	if !has(in.Capabilities, coord.CapabilityTools) {
 		tools.Inside, tools.Verdict = "ok", coord.ProbePermitted
 	}
-	l, err := a.launch(ctx, "certification "+string(t.Agent), t.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c, warned: func(string) {}} })
+	l, err := a.launch(ctx, t.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c, warned: func(string) {}} })
 	defer func() { err = errors.Join(err, a.leave(ctx, l)) }()
 	if err != nil {
 		return nil, unproven(ctx, err)

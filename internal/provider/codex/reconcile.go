@@ -52,7 +52,7 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 		v.Evidence = []string{fmt.Sprintf("Codex was not asked. %v", err)}
 		return v, nil
 	}
-	l, err := a.launch(ctx, string(w.Attempt), w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
+	l, err := a.launch(ctx, w.Config, func(c *stdio.Conn) stdio.Handler { return &bystander{c: c} })
 	v = a.look(ctx, v, d, r, l, err)
 	if failed := a.leave(ctx, l); failed != nil {
 		v.Evidence = append(v.Evidence, "The process started to ask Codex could not be ended.")

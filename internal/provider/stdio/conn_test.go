@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // ledger keeps nothing: who may be left is seen by the tests of process.
 type ledger struct{}
 
-func (ledger) Started(context.Context, string, process.Identity) error { return nil }
+func (ledger) Started(context.Context, process.Identity) error { return nil }
 func (ledger) Ended(context.Context, process.Identity) error           { return nil }
 
 // owner hears what a connection tells.
@@ -50,7 +50,7 @@ func connect(t *testing.T, jsonrpc, script string) *owner {
 		t.Fatal(err)
 	}
 	p, err := stdio.Start(t.Context(), process.New(self, "host", ledger{}), process.Spec{
-		Owner: "test", Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: t.TempDir(),
+		Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: t.TempDir(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	if err := stdio.Stale(w.Identity, now, err); err != nil {
 		return nil, err
 	}
-	if err := a.reachable(ctx, programOf(now, string(w.Attempt)), c.Peer); err != nil {
+	if err := a.reachable(ctx, programOf(now), c.Peer); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(w.Prompt))
@@ -126,7 +126,7 @@ func (a *Adapter) Prepare(ctx context.Context, w provider.Work) (provider.Sessio
 	if err != nil {
 		return nil, err
 	}
-	return newSession(a, string(w.Attempt), d, h, w.Prompt), nil
+	return newSession(a, w.Attempt, d, h, w.Prompt), nil
 }
 
 // settings checks a configuration. What is set for other routes would be set in
@@ -189,7 +189,7 @@ func (a *Adapter) Reattach(_ context.Context, w provider.Work, h coord.Handle, r
 	if r == nil || r.Kind != receiptKind || !validID(r.Reference) {
 		return nil, coord.Errorf(coord.Unsupported, "without the id of its request a Tincan attempt cannot be followed")
 	}
-	s := newSession(a, string(w.Attempt), d, h, "")
+	s := newSession(a, w.Attempt, d, h, "")
 	s.resume(r.Reference)
 	return s, nil
 }
@@ -198,8 +198,8 @@ func (a *Adapter) Reattach(_ context.Context, w provider.Work, h coord.Handle, r
 // the handle, which must be what they were. Its errors are *provider.Unsent when
 // they are not, *coord.Error when that cannot be told, as while the program
 // writes its profile, *failure and mismatch.
-func (a *Adapter) look(ctx context.Context, owner string, d requestHandle, id string) (answer, error) {
-	p := programOf(d.Identity, owner)
+func (a *Adapter) look(ctx context.Context, d requestHandle, id string) (answer, error) {
+	p := programOf(d.Identity)
 	now, _, err := identify(p.executable, p.profile)
 	if err != nil {
 		return answer{}, err

@@ -20,13 +20,11 @@ const searchPath = "/usr/local/bin:/usr/bin:/bin"
 // program is the command line under one profile.
 type program struct {
 	executable, profile string
-	// owner names in the ledger what its processes belong to.
-	owner string
 }
 
 // programOf is the program that an identity names.
-func programOf(id coord.Identity, owner string) program {
-	return program{pathOf(id, roleLauncher), pathOf(id, roleProfile), owner}
+func programOf(id coord.Identity) program {
+	return program{pathOf(id, roleLauncher), pathOf(id, roleProfile)}
 }
 
 // output is what a process printed before it ended by itself.
@@ -69,7 +67,7 @@ func (a *Adapter) run(ctx context.Context, p program, args ...string) (output, *
 	if ctx.Err() != nil {
 		return output{}, stopped(ctx, true)
 	}
-	proc, err := a.starter.Start(ctx, process.Spec{Owner: p.owner, Path: p.executable, Args: args, Env: a.environment(p), Dir: dir})
+	proc, err := a.starter.Start(ctx, process.Spec{Path: p.executable, Args: args, Env: a.environment(p), Dir: dir})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// The start may have been cut off after the program began.

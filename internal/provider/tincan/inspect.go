@@ -41,7 +41,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 	if p.open {
 		in.Warnings = append(in.Warnings, "Other users of this machine may read the profile, and with it the relay's key; run 'chmod 600' on it.")
 	}
-	a.probe(ctx, c, programOf(in.Identity, "inspection "+string(t.Agent)), &in)
+	a.probe(ctx, c, programOf(in.Identity), &in)
 	if ctx.Err() != nil {
 		return in, context.Cause(ctx)
 	}

@@ -21,7 +21,7 @@ func (a *Adapter) Reconcile(ctx context.Context, w provider.Work, h coord.Handle
 		v.Evidence = []string{fmt.Sprintf("The relay was not asked: tincan did not tell the id of the request that it may have made. Look for a text to %s of %s with the SHA-256 %s.", d.Peer, d.Agent, d.Text)}
 		return v, nil
 	}
-	n, err := a.look(ctx, string(w.Attempt), d, r.Reference)
+	n, err := a.look(ctx, d, r.Reference)
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}

@@ -35,7 +35,6 @@ const (
 // session is one attempt.
 type session struct {
 	a      *Adapter
-	owner  string
 	d      requestHandle
 	handle coord.Handle
 	text   string
@@ -60,9 +59,9 @@ type session struct {
 
 var errClosed = errors.New("the session was closed")
 
-func newSession(a *Adapter, owner string, d requestHandle, h coord.Handle, text string) *session {
+func newSession(a *Adapter, attempt coord.AttemptID, d requestHandle, h coord.Handle, text string) *session {
 	ctx, end := context.WithCancelCause(context.Background())
-	return &session{a: a, owner: owner, d: d, handle: h, text: text, q: stdio.NewQueue(), logger: a.o.Logger.With("attempt", owner), ctx: ctx, end: end}
+	return &session{a: a, d: d, handle: h, text: text, q: stdio.NewQueue(), logger: a.o.Logger.With("attempt", attempt), ctx: ctx, end: end}
 }
 
 // Handle names the profile, the peer and the text.
@@ -94,7 +93,7 @@ func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 		args = append([]string{"ask"}, args[2:]...)
 	}
 	sendCtx, done := s.whileSending(ctx)
-	out, failed := s.a.run(sendCtx, programOf(s.d.Identity, s.owner), args...)
+	out, failed := s.a.run(sendCtx, programOf(s.d.Identity), args...)
 	done()
 	s.text = ""
 	switch {
@@ -180,7 +179,7 @@ func (s *session) watch(now answer) {
 		if !s.wait(pause) {
 			return
 		}
-		found, err := s.a.look(s.ctx, s.owner, s.d, now.id)
+		found, err := s.a.look(s.ctx, s.d, now.id)
 		if s.ctx.Err() != nil {
 			return
 		}
