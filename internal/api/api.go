@@ -56,6 +56,8 @@ type API struct {
 	quiet   chan struct{} // closed when none is, once closed is set
 }
 
+var errNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: use a token or the pairing link")
+
 var errStopping = coord.Errorf(coord.Unavailable, "Signalbox is stopping: connect again when it runs")
 
 // New makes the API.
@@ -150,14 +152,13 @@ func (a *API) document() ([]byte, error) {
 	return append(doc, '\n'), err
 }
 
-// ServeHTTP answers one request of the front door.
+// ServeHTTP answers one request of whom As names in its context.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	who, err := decodeActor(r.Header.Get(ActorHeader))
-	if err != nil {
-		a.write(w, NewProblem(err))
+	if !actor(r.Context()).Role.Allows(coord.RoleRead) {
+		a.write(w, NewProblem(errNobody))
 		return
 	}
 	if !a.enter() {
@@ -165,7 +166,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.leave()
-	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), actorKey{}, who), apiKey{}, a))
+	r = r.WithContext(context.WithValue(r.Context(), apiKey{}, a))
 	r.Body = http.MaxBytesReader(w, r.Body, coord.MaxBody+1)
 	if p := Misdirected(a.mux, h, r, "there is no such operation: see /api/openapi.json"); p != nil {
 		a.write(w, p)

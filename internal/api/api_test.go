@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -81,18 +82,16 @@ func TestEveryOperationIsRefusedToLowerRoles(t *testing.T) {
 
 func TestNobodyIsServedWithoutAnActor(t *testing.T) {
 	w := newWorld(t, nil)
-	for _, value := range []string{"", "rubbish", api.EncodeActor(coord.Actor{Door: "api"}), api.EncodeActor(coord.Actor{Role: "root"})} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/api/status", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set(api.ActorHeader, value)
-		res, err := w.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res.Body.Close(); res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("actor %q: status %d", value, res.StatusCode)
+	for name, ctx := range map[string]context.Context{
+		"none": t.Context(), "no role": api.As(t.Context(), coord.Actor{Door: "api"}), "no such role": api.As(t.Context(), as("root")),
+	} {
+		for _, path := range []string{"/api/status", "/api/nothing"} {
+			rec := httptest.NewRecorder()
+			w.api.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+			reply{t, rec.Code, rec.Header(), rec.Body.String()}.want(http.StatusUnauthorized).problem(coord.Unauthenticated)
+			if t.Failed() {
+				t.Log(name, path)
+			}
 		}
 	}
 }
@@ -298,7 +297,7 @@ func TestOneKeyAtTheSameMomentMakesOneJob(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			req.Header.Set(api.ActorHeader, api.EncodeActor(operator))
+			req.Header.Set(roleHeader, string(operator.Role))
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Idempotency-Key", "k")
 			res, err := w.client.Do(req)

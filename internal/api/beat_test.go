@@ -95,8 +95,8 @@ func inBubbleOf(t *testing.T, kind, query string, test func(t *testing.T, i *idl
 		})
 		a := api.New(api.Options{Journal: i.journal, Logger: log})
 		ctx, leave := context.WithCancelCause(t.Context())
+		ctx = api.As(ctx, coord.Actor{Credential: i.token.ID, Role: coord.RoleRead})
 		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events"+query, http.NoBody)
-		req.Header.Set(api.ActorHeader, api.EncodeActor(coord.Actor{Credential: i.token.ID, Role: coord.RoleRead}))
 		go func() {
 			defer close(i.ended)
 			a.ServeHTTP(i.line, req)

@@ -17,7 +17,7 @@ func TestCloseWaitsForRequestsUnderWayAndRefusesLaterOnes(t *testing.T) {
 	})
 	ask := func() int {
 		r := httptest.NewRequest(http.MethodGet, "/api/slow", nil)
-		r.Header.Set(ActorHeader, EncodeActor(coord.Actor{Role: coord.RoleRead, Door: "api", Presence: "none"}))
+		r = r.WithContext(As(r.Context(), coord.Actor{Role: coord.RoleRead, Door: "api", Presence: "none"}))
 		rec := httptest.NewRecorder()
 		a.ServeHTTP(rec, r)
 		return rec.Code

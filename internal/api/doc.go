@@ -6,9 +6,8 @@
 //   - Reads answer {"data": ...}; errors are application/problem+json with a
 //     code of coord and never repeat what was sent. An error without a code is
 //     a fault of ours: it is logged under an id, and only the id is shown.
-//   - Each operation has a role. Who asks comes from the door, in a header
-//     that counts because of the connection it arrives on: serve the API on
-//     nothing but the private socket pair.
+//   - Each operation has a role. Who asks is found out by whoever serves the
+//     API (As), and nothing in a request itself can say it.
 //   - A mutation with an Idempotency-Key happens once; asking again with the
 //     key gives the first answer.
 //   - Event streams are pages of the journal read by cursor. A slow reader

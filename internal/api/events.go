@@ -304,7 +304,7 @@ func (s *stream) begin(out *page) error {
 // that were looked at. It is errEnded when the reader may not have them any
 // more: at once after a revocation, which is an event itself and wakes every
 // stream, and at most coord.StreamBeat after a session expired. Nobody else
-// looks, because the door asks only who begins a request.
+// looks, because who asks is found out only when a request begins.
 func (s *stream) page(ctx context.Context) (events []journal.Record, head int64, err error) {
 	err = s.api.journal.View(ctx, func(v *journal.View) (err error) {
 		ended, err := v.CredentialEnded(s.by, s.api.journal.Now().Wall.Add(-coord.SessionTTL))

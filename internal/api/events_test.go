@@ -29,7 +29,7 @@ func (w *world) follow(query string, headers ...string) (<-chan frame, func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	req.Header.Set(api.ActorHeader, api.EncodeActor(as(coord.RoleRead)))
+	req.Header.Set(roleHeader, string(coord.RoleRead))
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}

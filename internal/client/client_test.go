@@ -52,8 +52,8 @@ func newWorld(t *testing.T) *world {
 			}
 			return
 		}
-		r.Header.Set(api.ActorHeader, api.EncodeActor(coord.Actor{Credential: "crd_test", Role: coord.RoleOperator, Door: "api", Presence: "none"}))
-		served.ServeHTTP(rw, r)
+		who := coord.Actor{Credential: "crd_test", Role: coord.RoleOperator, Door: "api", Presence: "none"}
+		served.ServeHTTP(rw, r.WithContext(api.As(r.Context(), who)))
 	}))
 	if w.client, err = client.New(client.Options{URL: w.server.URL, Token: "sbx_x"}); err != nil {
 		t.Fatal(err)

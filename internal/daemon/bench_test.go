@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A request with a token costs two round trips to the worker: who asks, and
-// what is asked.
+// A request with a token costs one round trip to the worker, which finds out who
+// asks and answers.
 func BenchmarkRequestThroughTheDoor(b *testing.B) {
 	s := serve(b)
 	for b.Loop() {

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 
@@ -12,22 +14,33 @@ import (
 
 // The worker's paths for the front door itself. The door proxies /api only, so
 // no client ever reaches them.
-const credentialsPath = "/internal/credentials"
+const (
+	actorPath       = "/internal/actor"
+	credentialsPath = "/internal/credentials"
+)
 
-// desk answers what the front door asks of the worker about credentials.
+// desk is where the front door's requests arrive in the worker: it finds out
+// who asks before the API is asked, and keeps the credentials that the front
+// door makes.
 type desk struct {
 	journal *journal.Journal
 	log     *slog.Logger
 }
 
-func (d *desk) handle(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+credentialsPath+"/{hash}", func(w http.ResponseWriter, r *http.Request) {
-		var c coord.Credential
-		err := d.journal.View(r.Context(), func(v *journal.View) (err error) {
-			c, err = v.Credential(r.PathValue("hash"))
-			return err
-		})
-		d.answer(w, c, err)
+// handler serves the API to those whose claims hold.
+func (d *desk) handler(served http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		who, err := d.who(r)
+		if err != nil {
+			d.answer(w, nil, err)
+			return
+		}
+		served.ServeHTTP(w, r.WithContext(api.As(r.Context(), who)))
+	})
+	mux.HandleFunc("POST "+actorPath, func(w http.ResponseWriter, r *http.Request) {
+		who, err := d.who(r)
+		d.answer(w, who, err)
 	})
 	mux.HandleFunc("POST "+credentialsPath, func(w http.ResponseWriter, r *http.Request) {
 		var c coord.Credential
@@ -41,14 +54,32 @@ func (d *desk) handle(mux *http.ServeMux) {
 		}
 		d.answer(w, c, err)
 	})
+	return mux
 }
 
-func (d *desk) answer(w http.ResponseWriter, c coord.Credential, err error) {
+// who says who asks for what came over the link.
+func (d *desk) who(r *http.Request) (coord.Actor, error) {
+	c, err := claimIn(r.Header)
+	if err != nil {
+		return coord.Actor{}, err
+	}
+	var found coord.Credential
+	err = d.journal.View(r.Context(), func(v *journal.View) (err error) {
+		found, err = v.Credential(c.Hash)
+		return err
+	})
+	if err != nil && coord.CodeOf(err) != coord.NotFound {
+		return coord.Actor{}, err
+	}
+	return judge(c, found, r.Method, d.journal.Now().Wall)
+}
+
+func (d *desk) answer(w http.ResponseWriter, v any, err error) {
 	if err == nil {
 		w.Header().Set("Content-Type", "application/json")
-		err = json.NewEncoder(w).Encode(c)
+		err = json.NewEncoder(w).Encode(v)
 	} else {
-		if coord.CodeOf(err) == coord.Internal {
+		if coord.CodeOf(err) == coord.Internal && !errors.Is(err, context.Canceled) {
 			d.log.Error("a credential could not be read or kept", "err", err)
 		}
 		err = api.WriteProblem(w, api.NewProblem(err))

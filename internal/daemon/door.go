@@ -3,11 +3,11 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -26,8 +26,8 @@ const (
 	PresenceHeader = "X-Signalbox-Presence"
 )
 
-// door is the front door's handler: it decides who asks, and passes on what
-// they ask.
+// door is the front door's handler: it refuses who shows nothing, and passes on
+// what the others ask with what they showed, and without their secrets.
 type door struct {
 	worker  http.RoundTripper
 	pairing *pairing
@@ -39,8 +39,8 @@ type door struct {
 	mux     *http.ServeMux
 }
 
-// whoKey finds who asks in a request's context.
-type whoKey struct{}
+// claimKey finds the claim in a request's context.
+type claimKey struct{}
 
 func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version string, pid int) *door {
 	d := &door{worker: worker, pairing: &pairing{}, log: log, host: host, port: port, version: version, pid: pid, mux: http.NewServeMux()}
@@ -52,19 +52,19 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 			r.SetURL(&url.URL{Scheme: "http", Host: "worker"})
 			// Last, so that no header of the client's can take it away again.
 			cleanse(r.Out.Header)
-			if who, ok := r.In.Context().Value(whoKey{}).(coord.Actor); ok {
-				r.Out.Header.Set(api.ActorHeader, api.EncodeActor(who))
+			if c, ok := r.In.Context().Value(claimKey{}).(claim); ok {
+				maps.Copy(r.Out.Header, c.header())
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.refuse(w, tooLong(err)) },
 	}
 	d.mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		who, err := d.authenticate(r)
+		c, err := claimOf(r, d.cookie())
 		if err != nil {
 			d.refuse(w, err)
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), whoKey{}, who))
+		r = r.WithContext(context.WithValue(r.Context(), claimKey{}, c))
 		proxy.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
 	})
 	d.mux.HandleFunc("POST /pair", d.pair)
@@ -131,83 +131,37 @@ func cleanse(h http.Header) {
 	}
 }
 
-var errNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: send a token as Authorization: Bearer, or open the pairing link that signalbox serve prints")
-
-// authenticate says who asks.
-func (d *door) authenticate(r *http.Request) (coord.Actor, error) {
-	if value := r.Header.Get("Authorization"); value != "" {
-		token, ok := strings.CutPrefix(value, "Bearer ")
-		if !ok || !strings.HasPrefix(token, api.TokenPrefix) {
-			return coord.Actor{}, coord.Errorf(coord.Unauthenticated, "the Authorization header holds no token of Signalbox: send Bearer %s…", api.TokenPrefix)
-		}
-		c, err := d.credential(r.Context(), token, "token")
-		if err != nil {
-			return coord.Actor{}, err
-		}
-		presence := "none"
-		if r.Header.Get(PresenceHeader) == "terminal" {
-			presence = "terminal"
-		}
-		return coord.Actor{Credential: c.ID, Name: c.Name, Role: c.Role, Door: "api", Presence: presence}, nil
-	}
-	cookie, err := r.Cookie(d.cookie())
-	if err != nil {
-		return coord.Actor{}, errNobody
-	}
-	c, err := d.credential(r.Context(), cookie.Value, "session")
-	if err != nil {
-		return coord.Actor{}, err
-	}
-	if time.Since(c.Made.Wall) > coord.SessionTTL {
-		return coord.Actor{}, coord.Errorf(coord.Unauthenticated, "the browser has been signed in for too long: open a new pairing link")
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		given := api.HashOf(r.Header.Get(CSRFHeader))
-		if subtle.ConstantTimeCompare([]byte(given), []byte(c.CSRF)) != 1 {
-			return coord.Actor{}, coord.Errorf(coord.Forbidden, "the header %s is missing or wrong: reload the page", CSRFHeader)
-		}
-	}
-	return coord.Actor{Credential: c.ID, Name: c.Name, Role: c.Role, Door: "browser", Presence: "browser"}, nil
-}
-
 // cookie is the session cookie's name.
 func (d *door) cookie() string { return api.SessionCookie + d.port }
 
 // csrfCookie lets the pages read the second secret again after a reload.
 func (d *door) csrfCookie() string { return "signalbox_csrf_" + d.port }
 
-// credential asks the worker for the credential of a value.
-func (d *door) credential(ctx context.Context, value, kind string) (coord.Credential, error) {
-	c, err := d.ask(ctx, http.MethodGet, credentialsPath+"/"+api.HashOf(value), nil)
-	if coord.CodeOf(err) == coord.NotFound || err == nil && c.Kind != kind {
-		return c, coord.Errorf(coord.Unauthenticated, "this %s is not known or was revoked: get a new one", kind)
-	}
-	return c, err
-}
-
-// ask makes a request of the door's own to the worker.
-func (d *door) ask(ctx context.Context, method, path string, body []byte) (c coord.Credential, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://worker"+path, bytes.NewReader(body))
+// ask makes a request of the door's own to the worker, with a claim's header if
+// the answer depends on who asks.
+func (d *door) ask(ctx context.Context, path string, header http.Header, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://worker"+path, bytes.NewReader(body))
 	if err != nil {
-		return c, err
+		return err
 	}
+	maps.Copy(req.Header, header)
 	res, err := d.worker.RoundTrip(req)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxReport))
 	if err != nil {
-		return c, wentAway(err)
+		return wentAway(err)
 	}
 	if res.StatusCode == http.StatusOK {
-		return c, json.Unmarshal(answer, &c)
+		return json.Unmarshal(answer, into)
 	}
 	var p api.Problem
 	if err := json.Unmarshal(answer, &p); err != nil {
-		return c, err
+		return err
 	}
-	return c, &coord.Error{Code: p.Code, Message: p.Detail}
+	return &coord.Error{Code: p.Code, Message: p.Detail}
 }
 
 // tooLong tells of a body that was cut off at its bound on its way to the

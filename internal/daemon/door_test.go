@@ -1,13 +1,20 @@
 package daemon_test
 
 import (
+	"errors"
+	"io"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox/internal/api"
+	"signalbox/internal/clock"
 	"signalbox/internal/coord"
 	"signalbox/internal/daemon"
+	"signalbox/internal/journal"
 )
 
 // none takes the token of a request away.
@@ -82,9 +89,10 @@ func TestTheDoor(t *testing.T) {
 	})
 	t.Run("takes the role from the credential", func(t *testing.T) {
 		reader := s.newToken(coord.RoleRead)
-		forged := api.EncodeActor(coord.Actor{Role: coord.RoleOperator, Door: "api", Presence: "browser"})
+		// The worker would believe this of the door: it is the operator's own.
+		forged := `{"kind":"token","hash":"` + api.HashOf(s.token) + `","presence":"browser"}`
 		for _, extra := range []map[string]string{
-			{}, {api.ActorHeader: forged}, {"signalbox-actor": forged}, {api.ActorHeader: forged, "Connection": "Signalbox-Actor"},
+			{}, {daemon.ClaimHeader: forged}, {strings.ToLower(daemon.ClaimHeader): forged}, {daemon.ClaimHeader: forged, "Connection": daemon.ClaimHeader},
 		} {
 			extra["Authorization"] = "Bearer " + reader.Token
 			refused(t, s.do(http.MethodPost, "/api/admission", `{"paused":true}`, extra), http.StatusForbidden, coord.Forbidden)
@@ -93,7 +101,25 @@ func TestTheDoor(t *testing.T) {
 				t.Errorf("a reader reads: status %d", res.StatusCode)
 			}
 		}
-		refused(t, s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "", api.ActorHeader: forged}), http.StatusUnauthorized, coord.Unauthenticated)
+		refused(t, s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "", daemon.ClaimHeader: forged}), http.StatusUnauthorized, coord.Unauthenticated)
+	})
+	t.Run("shows no route to who is not known", func(t *testing.T) {
+		var first string
+		for _, at := range []struct{ method, path string }{
+			{http.MethodGet, "/api/status"}, {http.MethodDelete, "/api/status"}, {http.MethodGet, "/api/nothing"}, {http.MethodGet, "/api/internal/actor"},
+		} {
+			res := s.do(at.method, at.path, "", map[string]string{"Authorization": "Bearer " + api.TokenPrefix + "unknown"})
+			body, err := io.ReadAll(res.Body)
+			if err = errors.Join(err, res.Body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = string(body)
+			}
+			if res.StatusCode != http.StatusUnauthorized || string(body) != first || res.Header.Get("Allow") != "" {
+				t.Errorf("%s %s: status %d, %s", at.method, at.path, res.StatusCode, body)
+			}
+		}
 	})
 	t.Run("forgets a revoked token at once", func(t *testing.T) {
 		token := s.newToken(coord.RoleRead)
@@ -105,6 +131,7 @@ func TestTheDoor(t *testing.T) {
 	t.Run("leads to the API and nothing else of the worker", func(t *testing.T) {
 		hash := api.HashOf(s.token)
 		for _, path := range []string{
+			"/internal/actor", "/api/../internal/actor", "/api/%2e%2e/internal/actor", `/api/..\internal/actor`,
 			"/internal/credentials/" + hash, "/api/../internal/credentials/" + hash, "/api/%2e%2e/internal/credentials/" + hash,
 			"/api/..%2finternal/credentials/" + hash, "//internal/credentials/" + hash, "/api//../internal/credentials/" + hash,
 			"/api/%2e%2e%2finternal%2fcredentials%2f" + hash, "/api/x/../../internal/credentials/" + hash, `/api/..\internal/credentials/` + hash,
@@ -182,8 +209,16 @@ func TestPairing(t *testing.T) {
 			t.Errorf("by %+v", e.By)
 		}
 		// A session's value is no bearer token, and a token is no session.
-		_, value, _ := strings.Cut(strings.Split(jar["Cookie"], ";")[0], "=")
-		refused(t, s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "Bearer " + value}), http.StatusUnauthorized, coord.Unauthenticated)
+		session := cookies[slices.IndexFunc(cookies, func(c *http.Cookie) bool { return strings.HasPrefix(c.Name, api.SessionCookie) })]
+		for _, wrong := range []map[string]string{
+			{"Authorization": "Bearer " + session.Value}, {"Authorization": "", "Cookie": session.Name + "=" + s.token},
+		} {
+			refused(t, s.do(http.MethodGet, "/api/status", "", wrong), http.StatusUnauthorized, coord.Unauthenticated)
+		}
+		// A session makes links as it makes all changes: with both secrets.
+		decode(t, s.do(http.MethodPost, "/pair/link", "", jar), http.StatusOK, nil)
+		delete(jar, daemon.CSRFHeader)
+		refused(t, s.do(http.MethodPost, "/pair/link", "", jar), http.StatusForbidden, coord.Forbidden)
 	})
 	t.Run("refuses what is no pairing", func(t *testing.T) {
 		for _, body := range []string{`{`, `{"code":"x","role":"operator"}`, `{"code":"x","kind":"root"}`} {
@@ -204,6 +239,48 @@ func TestPairing(t *testing.T) {
 			t.Errorf("the right code gave %d after wrong ones", res.StatusCode)
 		}
 	})
+}
+
+func TestASessionIsSignedOutWhenItIsOverOrRevoked(t *testing.T) {
+	s := &served{t: t, dir: t.TempDir(), done: make(chan error, 1), log: &log{}}
+	ago := time.Duration(0)
+	j, err := journal.Open(t.Context(), journal.Options{
+		Dir: s.dir, Redact: func(s string) string { return s }, Logger: slog.New(slog.DiscardHandler),
+		Clock: func() coord.Moment { return clock.System()().Add(-ago) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]coord.CredentialID{}
+	for _, c := range []struct {
+		name string
+		ago  time.Duration
+	}{{"over", coord.SessionTTL + time.Minute}, {"nearly over", coord.SessionTTL - time.Hour}, {"new", 0}} {
+		ago = c.ago
+		err := j.Update(t.Context(), func(tx *journal.Tx) error {
+			made, err := tx.AddCredential(coord.Credential{Name: c.name, Role: coord.RoleOperator, Kind: "session", Hash: api.HashOf(c.name)}, nil)
+			ids[c.name] = made.ID
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.token = s.pairToken()
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.place.URL, "http://"), ":")
+	look := func(name string) *http.Response {
+		return s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "", "Cookie": api.SessionCookie + port + `="` + name + `"`})
+	}
+	for _, name := range []string{"nearly over", "new"} {
+		decode(t, look(name), http.StatusOK, nil)
+	}
+	refused(t, look("over"), http.StatusUnauthorized, coord.Unauthenticated)
+	decode(t, s.do(http.MethodDelete, "/api/tokens/"+string(ids["new"]), "", nil), http.StatusOK, nil)
+	refused(t, look("new"), http.StatusUnauthorized, coord.Unauthenticated)
 }
 
 // newLink makes a new pairing link.

@@ -59,7 +59,7 @@ func (d *door) pair(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := json.Marshal(c)
 	if err == nil {
-		c, err = d.ask(r.Context(), http.MethodPost, credentialsPath, body)
+		err = d.ask(r.Context(), credentialsPath, nil, body, &c)
 	}
 	if err != nil {
 		restore()
@@ -110,7 +110,11 @@ type Link struct {
 
 // link makes a new pairing link for whoever is an operator already.
 func (d *door) link(w http.ResponseWriter, r *http.Request) {
-	who, err := d.authenticate(r)
+	var who coord.Actor
+	c, err := claimOf(r, d.cookie())
+	if err == nil {
+		err = d.ask(r.Context(), actorPath, c.header(), nil, &who)
+	}
 	if err == nil && !who.Role.Allows(coord.RoleOperator) {
 		err = coord.Errorf(coord.Forbidden, "a pairing link needs the role operator and the credential has %s: use another credential", who.Role)
 	}

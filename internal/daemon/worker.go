@@ -191,13 +191,11 @@ func (w *worker) run(ctx context.Context, reports io.Writer) (err error) {
 	// Streams hold no read transaction while they wait, but one that reads at
 	// this moment would leave the write-ahead log behind.
 	defer served.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/api/", served)
-	(&desk{journal: j, log: w.log}).handle(mux)
+	desk := &desk{journal: j, log: w.log}
 	if err := w.tell(ctx, j, coord.WorkerStarted); err != nil {
 		return refuse(err)
 	}
-	w.handler.Store(new(http.Handler(mux)))
+	w.handler.Store(new(desk.handler(served)))
 	if err := writeReport(reports, report{State: workerReady}); err != nil {
 		return err
 	}
