@@ -129,7 +129,7 @@ func (w *world) quiet(ctx context.Context) error {
 type nothing struct{}
 
 func (nothing) Started(context.Context, process.Identity) error { return nil }
-func (nothing) Ended(context.Context, process.Identity) error           { return nil }
+func (nothing) Ended(context.Context, process.Identity) error   { return nil }
 
 // gated takes the time of a start behind the gate, up to the first line.
 func (b *bench) gated(ctx context.Context, starter *process.Starter) (time.Duration, error) {

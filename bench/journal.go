@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"signalbox/internal/client"
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
@@ -130,7 +131,7 @@ func (w *writers) write(ctx context.Context, count, n int) (time.Duration, error
 
 func (w *writers) transact(ctx context.Context, j coord.Job) error {
 	j.Revision = int(w.asked.Add(1))
-	ctx = journal.WithKey(ctx, journal.Key{Scope: "cred_01 revise-job", Name: rand.Text(), Digest: rand.Text()})
+	ctx = journal.WithKey(ctx, journal.Key{Scope: "cred_01 revise-job", Name: client.NewKey(), Digest: rand.Text()})
 	return w.journal.Update(ctx, func(tx *journal.Tx) error {
 		if err := tx.PutJob(j, &coord.WorkerActor); err != nil {
 			return err

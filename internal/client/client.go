@@ -9,7 +9,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"signalbox/internal/api"
 	"signalbox/internal/coord"
@@ -208,9 +209,14 @@ func get[T any](ctx context.Context, c *Client, format string, args ...any) (T, 
 	return data[T](ctx, c, call{method: http.MethodGet, path: path(format, args...)})
 }
 
+// NewKey makes an idempotency key, which is a ULID: keys that are made one after
+// another sort in that order, so the journal adds them to one page of its index
+// instead of one page each.
+func NewKey() string { return ulid.Make().String() }
+
 // post changes something, once, however often the request is repeated.
 func post[T any](ctx context.Context, c *Client, body any, format string, args ...any) (T, error) {
-	return data[T](ctx, c, call{method: http.MethodPost, path: path(format, args...), body: body, key: rand.Text()})
+	return data[T](ctx, c, call{method: http.MethodPost, path: path(format, args...), body: body, key: NewKey()})
 }
 
 // path fills escaped segments into a path.

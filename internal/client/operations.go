@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -68,12 +67,12 @@ func (c *Client) AddAgent(ctx context.Context, id string, cfg coord.AgentConfig)
 
 // ReviseAgent gives an agent a new configuration in place of that revision.
 func (c *Client) ReviseAgent(ctx context.Context, id string, revision int, cfg coord.AgentConfig) (coord.Agent, error) {
-	return data[coord.Agent](ctx, c, call{method: http.MethodPut, path: path("/agents/%s", id), body: cfg, revision: revision, key: rand.Text()})
+	return data[coord.Agent](ctx, c, call{method: http.MethodPut, path: path("/agents/%s", id), body: cfg, revision: revision, key: NewKey()})
 }
 
 // RemoveAgent takes an agent out of the directory.
 func (c *Client) RemoveAgent(ctx context.Context, id string) error {
-	_, err := data[coord.Agent](ctx, c, call{method: http.MethodDelete, path: path("/agents/%s", id), key: rand.Text()})
+	_, err := data[coord.Agent](ctx, c, call{method: http.MethodDelete, path: path("/agents/%s", id), key: NewKey()})
 	return err
 }
 
@@ -131,7 +130,7 @@ func (c *Client) Draft(ctx context.Context, plan coord.Plan) (coord.Job, error) 
 
 // Revise replaces the plan of a draft that has that revision.
 func (c *Client) Revise(ctx context.Context, ref string, revision int, plan coord.Plan) (coord.Job, error) {
-	return data[coord.Job](ctx, c, call{method: http.MethodPut, path: path("/jobs/%s", ref), body: plan, revision: revision, key: rand.Text()})
+	return data[coord.Job](ctx, c, call{method: http.MethodPut, path: path("/jobs/%s", ref), body: plan, revision: revision, key: NewKey()})
 }
 
 // Discard throws a draft away.
@@ -313,7 +312,7 @@ func (c *Client) AddToken(ctx context.Context, name string, role coord.Role) (ap
 
 // RevokeToken ends a token or a session.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	_, err := data[coord.Credential](ctx, c, call{method: http.MethodDelete, path: path("/tokens/%s", id), key: rand.Text()})
+	_, err := data[coord.Credential](ctx, c, call{method: http.MethodDelete, path: path("/tokens/%s", id), key: NewKey()})
 	return err
 }
 
