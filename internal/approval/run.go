@@ -99,27 +99,19 @@ func start(tx *journal.Tx, job coord.Job, by coord.Actor) (coord.Job, error) {
 	if err := tx.PutJob(job, &by); err != nil {
 		return job, err
 	}
-	// All tasks exist before the first one moves: a job follows its tasks.
-	var ready []coord.TaskID
 	for i, t := range job.Frozen.Plan.Tasks {
-		task, err := tx.AddTask(coord.Task{
+		task := coord.Task{
 			Job: job.ID, Key: t.Key, Index: i, Agent: t.Agent, State: coord.Tasks.Initial,
 			Needs: t.Needs, Writes: slices.Contains(t.Operations, coord.Write),
-		})
-		if err != nil {
-			return job, err
 		}
 		if len(t.Needs) == 0 {
-			ready = append(ready, task.ID)
+			if task, err = task.Apply(coord.TaskUnblock, "", now); err != nil {
+				return job, err
+			}
 		}
-	}
-	for _, id := range ready {
-		if err := tx.MoveTask(id, coord.TaskUnblock, ""); err != nil {
+		if _, err := tx.AddTask(task); err != nil {
 			return job, err
 		}
 	}
-	// Its tasks may have moved it; its plan is the same.
-	moved, err := tx.JobHead(coord.JobRef{ID: job.ID})
-	moved.Plan, moved.Frozen = job.Plan, job.Frozen
-	return moved, err
+	return job, nil
 }

@@ -82,20 +82,21 @@ func (tx *Tx) AddAttempt(t coord.Task, route coord.Route, host string) (coord.At
 			return a, err
 		}
 	}
-	if err := tx.put(`INSERT INTO attempts (id, job, task, number, state, open, doc) VALUES ($1, $2, $3, $4, $5, 1, '{}')`,
-		a.ID, a.Job, a.Task, a.Number, a.State); err != nil {
+	if a, err = a.Apply(coord.Change{On: coord.AttemptPrepare, At: tx.Now(), Generation: tx.Generation()}); err != nil {
+		return a, err
+	}
+	doc, err := encode(tx, a)
+	if err != nil {
+		return a, err
+	}
+	if err := tx.put(`INSERT INTO attempts (id, job, task, number, state, open, doc) VALUES ($1, $2, $3, $4, $5, 1, $6)`,
+		a.ID, a.Job, a.Task, a.Number, a.State, doc); err != nil {
 		return a, err
 	}
 	if err := tx.putTask(t); err != nil {
 		return a, err
 	}
-	if err := tx.putAttempt(a, nil); err != nil {
-		return a, err
-	}
-	if a, err = a.Apply(coord.Change{On: coord.AttemptPrepare, At: tx.Now(), Generation: tx.Generation()}); err != nil {
-		return a, err
-	}
-	return a, tx.settle(a, nil)
+	return a, tx.tellAttempt(a, nil)
 }
 
 // MoveAttempt applies a change to an attempt and all that follows from it: the
@@ -231,6 +232,10 @@ func (tx *Tx) putAttempt(a coord.Attempt, by *coord.Actor) error {
 		`UPDATE attempts SET state = $2, open = $3, doc = $4 WHERE id = $1`, a.ID, a.State, flag(open), doc); err != nil {
 		return err
 	}
+	return tx.tellAttempt(a, by)
+}
+
+func (tx *Tx) tellAttempt(a coord.Attempt, by *coord.Actor) error {
 	return tx.Tell(coord.Event{Kind: coord.AttemptChanged, Job: a.Job, Task: a.Task, Attempt: a.ID, Agent: a.Agent, By: by}, struct {
 		Key        string               `json:"key"`
 		Number     int                  `json:"number"`

@@ -139,10 +139,14 @@ func (tx *Tx) PutJob(j coord.Job, by *coord.Actor) error {
 // AddTask stores a new task and gives it its id.
 func (tx *Tx) AddTask(t coord.Task) (coord.Task, error) {
 	t.ID, t.Changed = coord.TaskID(tx.newID(coord.TaskPrefix)), tx.Now()
-	if err := tx.put(`INSERT INTO tasks (id, job, key, idx, state, doc) VALUES ($1, $2, $3, $4, $5, '{}')`, t.ID, t.Job, t.Key, t.Index, t.State); err != nil {
+	doc, err := encode(tx, t)
+	if err != nil {
 		return t, err
 	}
-	return t, tx.putTask(t)
+	if err := tx.put(`INSERT INTO tasks (id, job, key, idx, state, doc) VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.Job, t.Key, t.Index, t.State, doc); err != nil {
+		return t, err
+	}
+	return t, tx.tellTask(t)
 }
 
 func (tx *Tx) putTask(t coord.Task) error {
@@ -153,6 +157,10 @@ func (tx *Tx) putTask(t coord.Task) error {
 	if err := tx.put(`UPDATE tasks SET state = $2, doc = $3 WHERE id = $1`, t.ID, t.State, doc); err != nil {
 		return err
 	}
+	return tx.tellTask(t)
+}
+
+func (tx *Tx) tellTask(t coord.Task) error {
 	return tx.Tell(coord.Event{Kind: coord.TaskChanged, Job: t.Job, Task: t.ID, Agent: t.Agent}, struct {
 		Key    string          `json:"key"`
 		State  coord.TaskState `json:"state"`
