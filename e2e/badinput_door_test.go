@@ -92,8 +92,9 @@ func TestATokenOfTheWrongRoleIsRefusedEverywhere(t *testing.T) {
 	}{"draft": {draft.Token, levers}, "read": {read.Token, append(drafts, levers...)}} {
 		for _, c := range who.calls {
 			status, body := w.as(who.token).do(c.method, c.path, c.body, "Idempotency-Key", name+c.path,
-				// What a client says of itself counts for nothing.
-				"Signalbox-Actor", `{"role":"operator"}`, "X-Signalbox-Presence", "terminal")
+				// What a client says of itself counts for nothing: not even the
+				// hash of the operator's own token, said as the front door says it.
+				"Signalbox-Claim", `{"kind":"token","hash":"`+api.HashOf(w.token)+`","presence":"terminal"}`, "X-Signalbox-Presence", "terminal")
 			var p api.Problem
 			if err := json.Unmarshal(body, &p); err != nil || status != http.StatusForbidden || p.Code != coord.Forbidden || !strings.Contains(p.Detail, "operator") && !strings.Contains(p.Detail, "draft") {
 				t.Errorf("%s %s with a %s token gives %d: %s", c.method, c.path, name, status, body)
