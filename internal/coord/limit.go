@@ -106,6 +106,10 @@ const (
 	// MaxArg bounds one argument, or one variable's value.
 	MaxArg = 4 << 10
 
+	// MaxSums bounds the sums of files that are remembered, some 200 bytes each:
+	// those of sixty agents with four files. Beyond it some are read again.
+	MaxSums = 256
+
 	// MaxTextChunk is the size at which coalesced text is committed.
 	MaxTextChunk = 16 << 10
 	// TextFlush is the longest time for which text waits to be committed.

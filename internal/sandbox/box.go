@@ -2,10 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +9,7 @@ import (
 	"syscall"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 )
 
 // Box confines runs on this machine. Its methods may be used at the same time.
@@ -21,7 +18,6 @@ import (
 type Box struct {
 	helper string
 	dir    string
-	hashes hashes
 
 	// runs is held by each run, and by Close for good.
 	runs    sync.RWMutex
@@ -138,83 +134,19 @@ func helperError(err error) error {
 	return &coord.Error{Code: coord.Unavailable, Message: "The program of Signalbox is no longer where it was started from; start signalbox serve again.", Err: err}
 }
 
-// fileID is an inode and the state of its content. Whoever may change the
-// content changes the change time with it, which nobody can set back.
-type fileID struct {
-	Dev, Ino, Size uint64
-	Mtime, Ctime   int64
-}
-
-func identify(st *syscall.Stat_t) fileID {
-	m, c := statTimes(st)
-	return fileID{Dev: uint64(st.Dev), Ino: st.Ino, Size: uint64(st.Size), Mtime: m, Ctime: c} //nolint:unconvert // it is signed on macOS
-}
-
-// hashes remembers SHA-256 sums of executables: those of a hundred megabytes
-// take longer than a run.
-type hashes struct {
-	mu    sync.Mutex
-	known map[fileID]string
-}
-
-// of opens a regular file, and gives its identity and sum, in hex.
-func (h *hashes) of(path string) (id fileID, sum string, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fileID{}, "", err
-	}
-	defer f.Close()
-	if id, err = identifyFile(f); err != nil {
-		return fileID{}, "", err
-	}
-	h.mu.Lock()
-	sum, ok := h.known[id]
-	h.mu.Unlock()
-	if ok {
-		return id, sum, nil
-	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return fileID{}, "", err
-	}
-	if after, err := identifyFile(f); err != nil || after != id {
-		return fileID{}, "", errors.Join(err, errors.New("it changed while it was read"))
-	}
-	sum = hex.EncodeToString(hash.Sum(nil))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.known == nil || len(h.known) > 64 {
-		h.known = map[fileID]string{}
-	}
-	h.known[id] = sum
-	return id, sum, nil
-}
-
-// identifyPath is the identity of an executable, its links followed.
-func identifyPath(path string) (fileID, error) {
+// identifyPath is the state of an executable, its links followed.
+func identifyPath(path string) (filehash.State, error) {
 	var st syscall.Stat_t
 	if err := syscall.Stat(path, &st); err != nil {
-		return fileID{}, err
+		return filehash.State{}, err
 	}
-	return identify(&st), nil
-}
-
-func identifyFile(f *os.File) (fileID, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return fileID{}, err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.Mode().IsRegular() {
-		return fileID{}, errors.New("it is not a regular file")
-	}
-	return identify(st), nil
+	return filehash.StateOf(&st), nil
 }
 
 // Hash gives the SHA-256, in hex, and the size of an executable. It is
 // remembered until the file changes.
-func (b *Box) Hash(path string) (sum string, size int64, err error) {
-	id, sum, err := b.hashes.of(path)
+func (*Box) Hash(path string) (sum string, size int64, err error) {
+	id, sum, err := filehash.Of(path)
 	if err != nil {
 		return "", 0, &coord.Error{Code: coord.NotFound, Message: "A program that is to run confined cannot be read; look at its path and its permissions.", Err: err}
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 )
 
 // Run runs a program to its end and returns when nothing of it is left. An
@@ -33,7 +34,7 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 	if !slices.Contains(tiers, s.Tier) {
 		return Outcome{}, coord.Errorf(coord.Unsupported, "There is no tier %q on this system.", s.Tier)
 	}
-	id, sum, err := b.hashes.of(s.Program)
+	id, sum, err := filehash.Of(s.Program)
 	if err != nil {
 		return Outcome{}, &coord.Error{Code: coord.NotFound, Message: "The program of a confined run cannot be read; look at its path and its permissions.", Err: err}
 	}
@@ -68,7 +69,7 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 
 // once makes one try with a stage of its own. copied asks for a private copy of
 // the workspace even where changes could be laid over it.
-func (b *Box) once(ctx context.Context, s Spec, id fileID, copied bool) (out Outcome, err error) {
+func (b *Box) once(ctx context.Context, s Spec, id filehash.State, copied bool) (out Outcome, err error) {
 	if ctx.Err() != nil {
 		return Outcome{}, context.Cause(ctx)
 	}
@@ -100,9 +101,9 @@ func (b *Box) once(ctx context.Context, s Spec, id fileID, copied bool) (out Out
 // order is what a stage is told, over a pipe: neither arguments nor environment
 // of a process are private.
 type order struct {
-	Tier    coord.Tier `json:"tier"`
-	Program string     `json:"program"`
-	ID      fileID     `json:"id"`
+	Tier    coord.Tier     `json:"tier"`
+	Program string         `json:"program"`
+	ID      filehash.State `json:"id"`
 	// Argv has the program's name first.
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"`
@@ -121,7 +122,7 @@ type order struct {
 }
 
 // newOrder is what all systems have in common.
-func newOrder(s Spec, dir runDir, id fileID) order {
+func newOrder(s Spec, dir runDir, id filehash.State) order {
 	fill := func(list []string) []string {
 		out := make([]string, len(list))
 		for i, v := range list {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 )
 
 // tiers are those of this system.
@@ -15,7 +16,7 @@ const ReportPath = "/dev/fd/3"
 
 // arrange lays out what a run needs on the disk and writes its order. Changes
 // need a private copy: there is nothing to lay them over the workspace with.
-func arrange(s Spec, dir runDir, id fileID, masks []mask, _ bool) (order, error) {
+func arrange(s Spec, dir runDir, id filehash.State, masks []mask, _ bool) (order, error) {
 	o := newOrder(s, dir, id)
 	o.Masks = masks
 	if len(s.Changes) == 0 {
@@ -33,10 +34,6 @@ func arrange(s Spec, dir runDir, id fileID, masks []mask, _ bool) (order, error)
 // processor time.
 func stageAttr(coord.Tier, *group) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true}
-}
-
-func statTimes(st *syscall.Stat_t) (mtime, ctime int64) {
-	return st.Mtimespec.Nano(), st.Ctimespec.Nano()
 }
 
 // group stands for the control groups that this system does not have.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 	"signalbox/internal/sandbox/landlock"
 )
 
@@ -16,7 +17,7 @@ import (
 var tiers = []coord.Tier{coord.TierNamespaces, coord.TierLandlock}
 
 // arrange lays out what a run needs on the disk and writes its order.
-func arrange(s Spec, dir runDir, id fileID, masks []mask, copied bool) (order, error) {
+func arrange(s Spec, dir runDir, id filehash.State, masks []mask, copied bool) (order, error) {
 	o := newOrder(s, dir, id)
 	o.Masks = masks
 	if len(s.Changes) == 0 {
@@ -69,10 +70,6 @@ func stageAttr(tier coord.Tier, g *group) *syscall.SysProcAttr {
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT}
 	return a
-}
-
-func statTimes(st *syscall.Stat_t) (mtime, ctime int64) {
-	return st.Mtim.Nano(), st.Ctim.Nano()
 }
 
 // ReportPath is where the program writes its report.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"signalbox/internal/filehash"
 )
 
 // wrapper is the system's own sandbox. It becomes the program, so that there is
@@ -32,7 +34,7 @@ func stage() {
 	if err := syscall.Lstat(o.Program, &st); err != nil {
 		fail(stageExec, err)
 	}
-	if identify(&st) != o.ID {
+	if filehash.StateOf(&st) != o.ID {
 		fail(stageExec, errors.New("the program changed while the run was prepared"))
 	}
 	tell(reply{Ready: true, Layers: []string{"rlimits", "seatbelt"}})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 	"signalbox/internal/sandbox/landlock"
 	"signalbox/internal/sandbox/seccomp"
 )
@@ -189,7 +190,7 @@ func openProgram(o order) (int, error) {
 	if err := syscall.Fstat(fd, &st); err != nil {
 		return -1, err
 	}
-	if identify(&st) != o.ID {
+	if filehash.StateOf(&st) != o.ID {
 		return -1, errors.New("the program changed while the run was prepared")
 	}
 	return fd, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash"
 )
 
 // waiting is a stage that waits for its order. Until then it holds nothing but
@@ -26,7 +27,7 @@ type waiting struct {
 	served bool
 
 	since  time.Time
-	helper fileID
+	helper filehash.State
 	mounts *mounts
 }
 

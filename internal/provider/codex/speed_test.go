@@ -9,8 +9,8 @@ import (
 	"signalbox/internal/provider"
 )
 
-// BenchmarkPrepare measures the way to a thread of its own: the hash of the
-// program, the list of its models, its start and what is in force.
+// BenchmarkPrepare measures the way to a thread of its own for a program whose
+// hash is remembered: the list of its models, its start and what is in force.
 func BenchmarkPrepare(b *testing.B) {
 	for _, version := range peers.CodexVersions() {
 		b.Run(version, func(b *testing.B) {
