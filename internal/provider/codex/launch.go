@@ -113,7 +113,7 @@ func (a *Adapter) launch(ctx context.Context, config coord.AgentConfig, bind fun
 	params.Capabilities.OptOut = []string{"account/rateLimits/updated", "remoteControl/status/changed"}
 	var r initializeResult
 	if err := l.conn.Call(ctx, methodInitialize, params, &r); err != nil {
-		return l, refusedSetting(l.conn, err)
+		return l, refusedSetting(ctx, l.conn, err)
 	}
 	if _, err := l.conn.Write(ctx, stdio.Outgoing{Method: methodInitialized}); err != nil {
 		return l, err
@@ -128,9 +128,13 @@ func (a *Adapter) launch(ctx context.Context, config coord.AgentConfig, bind fun
 // refusedSetting says that Codex ended because a setting is not known to it,
 // ours in another version or one of the user's own; its standard error tells
 // which, and a path at most.
-func refusedSetting(c *stdio.Conn, err error) error {
+func refusedSetting(ctx context.Context, c *stdio.Conn, err error) error {
 	f, ok := errors.AsType[*stdio.Fault](err)
 	if !ok || f.Cause != provider.CauseGone {
+		return err
+	}
+	// Its last words may still be in the pipe: then they are read to their end.
+	if _, failed := c.Close(ctx); failed != nil {
 		return err
 	}
 	for line := range strings.Lines(plain(c.Stderr())) {
