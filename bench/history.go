@@ -96,6 +96,9 @@ func multiply(ctx context.Context, dir string, n int) (err error) {
 			return fmt.Errorf("copy a row of %s: %w", c.table, err)
 		}
 	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO spans (job, span) SELECT DISTINCT job, seq / 256 FROM events WHERE job IS NOT NULL ON CONFLICT (job, span) DO NOTHING`); err != nil {
+		return fmt.Errorf("mark the spans of the events: %w", err)
+	}
 	var finished int
 	if err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM tasks WHERE state = 'completed'`).Scan(&finished); err != nil {
 		return err

@@ -105,7 +105,7 @@ func (a *API) output(ctx context.Context, in *outputInput) (out []Piece, next in
 				return err
 			}
 			id = at.ID
-			events, err = v.Events(after, journal.EventFilter{Attempt: id}, coord.EventPage)
+			events, err = v.Events(after, journal.EventFilter{Job: at.Job, Attempt: id}, coord.EventPage)
 			return err
 		})
 		if err != nil {

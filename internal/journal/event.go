@@ -4,15 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"signalbox/internal/coord"
 )
 
-// EventFilter chooses events; a zero member does not restrict.
+// EventFilter chooses events; a zero member does not restrict. Attempt is one of
+// Job, which is then named too.
 type EventFilter struct {
 	Job     coord.JobID
 	Attempt coord.AttemptID
+}
+
+// span is how many events share an entry in the table of spans, which tells
+// where to look for those of a job.
+const span = 256
+
+// spanned are the jobs whose entry for the span number was written already; it
+// is the writer's alone.
+type spanned struct {
+	number int64
+	jobs   map[coord.JobID]bool
 }
 
 // Append writes e as the next event and gives its sequence, which is final
@@ -52,11 +63,27 @@ func (tx *Tx) insert(e coord.Event, v any) error {
 		e.Seq, e.Kind, optional(e.Job), optional(e.Attempt), doc); err != nil {
 		return err
 	}
+	if err := tx.mark(e); err != nil {
+		return err
+	}
 	tx.head = e.Seq
 	if !told(e.Kind) {
 		tx.moved = e.Seq
 	}
 	return nil
+}
+
+// mark notes that the span of e has an event of its job.
+func (tx *Tx) mark(e coord.Event) error {
+	known := &tx.j.spanned
+	if n := e.Seq / span; known.jobs == nil || known.number != n {
+		*known = spanned{n, map[coord.JobID]bool{}}
+	}
+	if e.Job == "" || known.jobs[e.Job] {
+		return nil
+	}
+	known.jobs[e.Job] = true
+	return tx.put(`INSERT INTO spans (job, span) VALUES ($1, $2) ON CONFLICT (job, span) DO NOTHING`, e.Job, known.number)
 }
 
 // told reports whether events of a kind only tell what an agent says or does:
@@ -81,20 +108,29 @@ type Record struct {
 	Doc  []byte
 }
 
+// query selects at most limit events after a cursor. The spans are looked through
+// one after another, which is the order of the events.
+func (f EventFilter) query(after int64, limit int) (string, []any) {
+	const (
+		ofJob = `SELECT events.seq, events.kind, events.doc
+			FROM spans CROSS JOIN events ON events.seq >= spans.span * $4 AND events.seq < spans.span * $4 + $4
+			WHERE spans.job = $3 AND spans.span >= $1 / $4 AND events.seq > $1 AND events.job = $3`
+		inOrder = ` ORDER BY spans.span, events.seq LIMIT $2`
+	)
+	switch {
+	case f.Attempt != "":
+		return ofJob + ` AND events.attempt = $5` + inOrder, []any{after, limit, string(f.Job), span, string(f.Attempt)}
+	case f.Job != "":
+		return ofJob + inOrder, []any{after, limit, string(f.Job), span}
+	}
+	return `SELECT seq, kind, doc FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{after, limit}
+}
+
 // Records reads at most limit events that f chooses, with a sequence greater
 // than after, in order.
 func (v *View) Records(after int64, f EventFilter, limit int) ([]Record, error) {
-	where := []string{"seq > $1"}
-	args := []any{after, limit}
-	if f.Job != "" {
-		args = append(args, string(f.Job))
-		where = append(where, "job = $3")
-	}
-	if f.Attempt != "" {
-		args = append(args, string(f.Attempt))
-		where = append(where, "attempt = $"+string(rune('0'+len(args))))
-	}
-	rows, err := v.q.QueryContext(v.ctx, `SELECT seq, kind, doc FROM events WHERE `+strings.Join(where, " AND ")+` ORDER BY seq LIMIT $2`, args...)
+	query, args := f.query(after, limit)
+	rows, err := v.q.QueryContext(v.ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("journal: read: %w", err)
 	}

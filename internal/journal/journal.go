@@ -82,9 +82,10 @@ type Journal struct {
 	lock    *ownerlock.Lock
 	reserve *reserve
 
-	// For ids; the writer's alone.
+	// The writer's alone; entropy and newest are for ids.
 	entropy *ulid.MonotonicEntropy
 	newest  uint64 // milliseconds of the newest id
+	spanned spanned
 
 	epoch      string
 	generation int64

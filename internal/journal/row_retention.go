@@ -125,6 +125,9 @@ func (tx *Tx) PruneEvents(t time.Time, limit int) (int64, error) {
 	if through == 0 {
 		return 0, nil
 	}
+	if err := tx.put(`DELETE FROM spans WHERE span < $1`, (through+1)/span); err != nil {
+		return 0, err
+	}
 	res, err := tx.exec(`DELETE FROM events WHERE seq <= $1`, through)
 	if err != nil {
 		return 0, err

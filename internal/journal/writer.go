@@ -225,6 +225,7 @@ func (j *Journal) transact(fill func(*Tx)) (head, moved int64, err error) {
 		clear(s.writes) // for the collector
 		s.writes = s.writes[:0]
 		if err != nil {
+			j.spanned = spanned{} // what it tells of was not kept
 			// SQLite may have ended the transaction itself; then this fails.
 			_ = s.run(ctx, "ROLLBACK")
 		}
@@ -274,6 +275,7 @@ func (j *Journal) undo(s *session, kept int) error {
 		return err
 	}
 	s.writes, s.undone = s.writes[:kept], true
+	j.spanned = spanned{}
 	for _, w := range s.writes {
 		if _, err := s.ExecContext(ctx, w.query, w.args...); err != nil {
 			return err

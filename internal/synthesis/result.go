@@ -54,7 +54,7 @@ func (s *Synthesis) result(ctx context.Context, r record) (coord.Result, error) 
 			one.Statement, one.Receipt = a.Statement, a.Receipt
 			if a.State != coord.AttemptCompleted && a.Sent != nil {
 				var err error
-				if one.Partial, err = s.written(ctx, a.ID, r.head); err != nil {
+				if one.Partial, err = s.written(ctx, a, r.head); err != nil {
 					return out, err
 				}
 			}
@@ -81,9 +81,9 @@ func (s *Synthesis) result(ctx context.Context, r record) (coord.Result, error) 
 }
 
 // written gives what an attempt wrote as its answer, the first part of it.
-func (s *Synthesis) written(ctx context.Context, id coord.AttemptID, head int64) (string, error) {
+func (s *Synthesis) written(ctx context.Context, a coord.Attempt, head int64) (string, error) {
 	var b strings.Builder
-	err := s.events(ctx, journal.EventFilter{Attempt: id}, head, func(e coord.Event) (bool, error) {
+	err := s.events(ctx, journal.EventFilter{Job: a.Job, Attempt: a.ID}, head, func(e coord.Event) (bool, error) {
 		if e.Kind != coord.AttemptText {
 			return true, nil
 		}

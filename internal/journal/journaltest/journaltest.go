@@ -56,6 +56,7 @@ func Run(t *testing.T, e Engine) {
 	}{
 		{"events get consecutive sequences in the order of their commits", testOrder},
 		{"events are read in pages and by filter", testPages},
+		{"the events of a job are found wherever they are, whatever was undone", testJobs},
 		{"a commit is not visible before it is complete", testVisible},
 		{"Changed closes exactly when the head has passed", testChanged},
 		{"a failed operation leaves nothing and no gap", testRollback},
