@@ -243,8 +243,13 @@ func (a attempt) respond(answer provider.Answer) {
 	}
 }
 
+// eachVersion runs a test with all versions at once: they share nothing, and wait
+// most of the time, for the disk and for processes.
 func eachVersion(t *testing.T, run func(t *testing.T, version string)) {
 	for _, version := range peers.CodexVersions() {
-		t.Run(version, func(t *testing.T) { run(t, version) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			run(t, version)
+		})
 	}
 }
