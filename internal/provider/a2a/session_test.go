@@ -16,6 +16,7 @@ import (
 
 	"signalbox/e2e/peers"
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash/filehashtest"
 	"signalbox/internal/netguard"
 	"signalbox/internal/provider"
 )
@@ -266,6 +267,7 @@ func TestFilesOfCertificatesAndKeysThatChangedSinceTheApprovalStopTheWork(t *tes
 				}
 			}
 			write("one")
+			filehashtest.Settle(t, file)
 			config := p.config()
 			if role == "keys" {
 				config.Keys = file
@@ -278,7 +280,7 @@ func TestFilesOfCertificatesAndKeysThatChangedSinceTheApprovalStopTheWork(t *tes
 			if err != nil || in.Problem != "" || len(in.Identity.Files) != 2 || in.Identity.Files[1].Role != role {
 				t.Fatalf("Inspect: %v, %q, %+v", err, in.Problem, in.Identity)
 			}
-			write("another")
+			write("two")
 			_, err = a.Prepare(t.Context(), provider.Work{Config: agent, Identity: in.Identity})
 			if u := asUnsent(err); u == nil || u.Cause != provider.CauseStale || !strings.Contains(u.Message, role) {
 				t.Errorf("Prepare gave %v", err)

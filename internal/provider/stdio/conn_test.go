@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 type ledger struct{}
 
 func (ledger) Started(context.Context, process.Identity) error { return nil }
-func (ledger) Ended(context.Context, process.Identity) error           { return nil }
+func (ledger) Ended(context.Context, process.Identity) error   { return nil }
 
 // owner hears what a connection tells.
 type owner struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/filehash/filehashtest"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/tincan/tincantest"
 )
@@ -351,6 +352,33 @@ func TestStaleProgramOrProfileSendsNothing(t *testing.T) {
 				t.Errorf("there were %d processes or requests", n)
 			}
 		})
+	}
+}
+
+func TestProgramThatWasOverwrittenIsStaleThoughItsHashWasRemembered(t *testing.T) {
+	b := newBench(t, "json", tincantest.Script{})
+	b.copied()
+	program := b.config.Executable
+	filehashtest.Settle(t, program)
+	before := b.work("the work")
+	if again := b.work("the work"); len(before.Identity.Diff(again.Identity)) > 0 {
+		t.Errorf("without a change it is %+v", again.Identity)
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(program, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte("another"), info.Size()-7)
+	if err := errors.Join(err, f.Close(), os.Chtimes(program, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.adapter.Prepare(t.Context(), before)
+	if u, ok := errors.AsType[*provider.Unsent](err); s != nil || !ok || u.Cause != provider.CauseStale {
+		t.Errorf("Prepare gave %v, %v", s, err)
 	}
 }
 
