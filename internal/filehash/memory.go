@@ -20,9 +20,9 @@ var (
 	ErrChanged = errors.New("it was changed while it was read")
 )
 
-// grain is the coarsest step in which changes are dated: that of FAT. Linux
-// dates by a tick of at most 10 ms, HFS+ by seconds. Version control systems
-// call what is younger "racily clean".
+// grain is more than the steps in which changes are dated: a tick of at most
+// 10 ms on Linux, a second on HFS+. Version control systems call a file that is
+// younger "racily clean".
 const grain = 2 * time.Second
 
 // Of gives the state and the SHA-256, in hex, of a regular file. The last
@@ -46,8 +46,8 @@ func (m *memory) of(path string) (State, string, error) {
 		return State{}, "", err
 	}
 	defer f.Close()
-	// Taken before the state: what changes the file from now on is dated later
-	// than that by more than the grain.
+	// Taken before the state: if that is older by more than the grain, a change
+	// from now on cannot be dated as the last one was.
 	began := time.Now()
 	state, err := stateOf(f)
 	if err != nil {
