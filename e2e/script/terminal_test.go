@@ -91,7 +91,7 @@ func (w *terminal) see(text string) {
 			w.t.Fatalf("never saw %q, but\n%s", text, w.text())
 		case <-w.closed:
 			if !strings.Contains(w.text(), text) {
-				w.t.Fatalf("it ended without %q:\n%s", text, w.text())
+				w.t.Fatalf("it ended without %q: %v\n%s", text, w.cmd.Wait(), w.text())
 			}
 			return
 		}
