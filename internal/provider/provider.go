@@ -74,6 +74,18 @@ type Session interface {
 	Close(ctx context.Context) (coord.ActivityState, error)
 }
 
+// Unsendable is what Send answers when the work must not leave: it was sent
+// before, or the attempt was stopped before that. Its error is nil when it may.
+func Unsendable(sent, stopped bool) (coord.HandedOver, error) {
+	switch {
+	case sent:
+		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the work was sent already")
+	case stopped:
+		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before the work was sent")
+	}
+	return "", nil
+}
+
 // Target is an agent as configured, to be inspected.
 type Target struct {
 	Agent    coord.AgentID

@@ -94,16 +94,9 @@ func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q
 // cannot be.
 func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	s.mu.Lock()
-	switch {
-	case s.sent:
+	if handed, err := provider.Unsendable(s.sent, s.cancelled || s.closed || ctx.Err() != nil); err != nil {
 		s.mu.Unlock()
-		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the work was sent already")
-	case s.cancelled || s.closed:
-		s.mu.Unlock()
-		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before it was sent")
-	case ctx.Err() != nil:
-		s.mu.Unlock()
-		return coord.HandedNothing, context.Cause(ctx)
+		return handed, err
 	}
 	s.sent = true
 	s.follower.Add(1)

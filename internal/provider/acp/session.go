@@ -71,13 +71,9 @@ func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q
 // nothing was sent.
 func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	s.mu.Lock()
-	switch {
-	case s.sent:
+	if handed, err := provider.Unsendable(s.sent, s.cancelled || s.closed); err != nil {
 		s.mu.Unlock()
-		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the prompt was sent already")
-	case s.cancelled || s.closed:
-		s.mu.Unlock()
-		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before its prompt was sent")
+		return handed, err
 	}
 	s.sent = true
 	s.mu.Unlock()

@@ -74,14 +74,12 @@ func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q
 // program says: there is no key by which a relay knows a text that it has.
 func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	s.mu.Lock()
-	switch {
-	case s.at != prepared:
+	if handed, err := provider.Unsendable(s.at != prepared, s.cancelled || s.closed || ctx.Err() != nil); err != nil {
+		if handed == coord.HandedNothing {
+			s.at = unsent
+		}
 		s.mu.Unlock()
-		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the text was sent already")
-	case s.cancelled || s.closed || ctx.Err() != nil:
-		s.at = unsent
-		s.mu.Unlock()
-		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before its text was sent")
+		return handed, err
 	}
 	s.at = sending
 	s.routines.Add(1) // Close waits; it began before
