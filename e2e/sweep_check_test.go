@@ -302,7 +302,7 @@ func (r *swept) remains(clock coord.Clock) {
 		}
 		left, err := v.Processes(j.Generation())
 		for _, p := range left {
-			r.t.Errorf("a process of %s is left in the journal: %s", p.Owner, p.Identity)
+			r.t.Errorf("a process is left in the journal: %s", p.Identity)
 		}
 		return err
 	})
