@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
+	"signalbox/internal/heap"
 	"signalbox/internal/journal"
 	"signalbox/internal/redact"
 )
@@ -35,7 +35,7 @@ const (
 // job's row, appends the event that tells of it, and keeps an answer under an
 // idempotency key, as every mutation of the API does.
 func measureJournal(ctx context.Context, b *bench) (_ []figure, err error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(coord.WorkerGC)) // as the worker does
+	heap.Pace() // as the worker does
 	redactor := redact.New()
 	j, err := journal.Open(ctx, journal.Options{Dir: filepath.Join(b.dir, "journal"), Clock: clock.System(),
 		Redact: redactor.String, Logger: slog.New(slog.DiscardHandler)})

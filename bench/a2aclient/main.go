@@ -21,7 +21,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +28,7 @@ import (
 	"time"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/heap"
 	"signalbox/internal/netguard"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/a2a"
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	debug.SetGCPercent(coord.WorkerGC) // as the worker does
+	heap.Pace() // as the worker does
 	guard := netguard.New(netguard.Options{Resolver: here{}})
 	defer guard.Close()
 	c := &caller{card: args[1], adapter: a2a.New(guard, a2a.Options{Logger: slog.New(slog.DiscardHandler)})}

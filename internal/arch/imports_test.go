@@ -38,7 +38,7 @@ const (
 // such as journal/ownerlock, is of the same level.
 var levels = map[string]int{
 	"coord": vocabulary, "redact": vocabulary, "sse": vocabulary, "jsonl": vocabulary, "jsonwalk": vocabulary,
-	"clock": vocabulary, "fault": vocabulary, "toolwire": vocabulary, "filehash": vocabulary,
+	"clock": vocabulary, "fault": vocabulary, "toolwire": vocabulary, "filehash": vocabulary, "heap": vocabulary,
 
 	"journal": tool, "artifact": tool, "process": tool, "provider": tool,
 	"netguard": tool, "workspace": tool, "sandbox": tool, "testrun": tool,
@@ -60,7 +60,7 @@ var children = []string{"modelagent", "modelserver", "workspacemcp"}
 
 // siblings are the arrows within a level that have a reason.
 var siblings = map[string][]string{
-	"redact": {"coord"}, "sse": {"coord"}, "jsonl": {"coord"}, "clock": {"coord"}, "fault": {"coord"}, "toolwire": {"coord"}, "filehash": {"coord"},
+	"redact": {"coord"}, "sse": {"coord"}, "jsonl": {"coord"}, "clock": {"coord"}, "fault": {"coord"}, "toolwire": {"coord"}, "filehash": {"coord"}, "heap": {"coord"},
 	// An adapter drives a process or a connection through the port.
 	"provider/acp":    {"provider", "process", "provider/stdio"},
 	"provider/codex":  {"provider", "process", "provider/stdio"},

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"signalbox/internal/api"
 	"signalbox/internal/clock"
 	"signalbox/internal/coord"
+	"signalbox/internal/heap"
 	"signalbox/internal/journal"
 	"signalbox/internal/redact"
 )
@@ -80,7 +80,7 @@ var (
 // Worker serves the API to the front door that started this process, until one
 // of the reasons to end comes. It is nil after an orderly end.
 func Worker(ctx context.Context, o WorkerOptions) error {
-	debug.SetGCPercent(coord.WorkerGC)
+	heap.Pace()
 	link, reports, err := inherited()
 	if err != nil {
 		return err
