@@ -238,6 +238,7 @@ func (m *model) requestHolds(r coord.Request) {
 	if r.Delivery != before.Delivery {
 		m.done.saw(deliveryIs + string(r.Delivery))
 	}
+	m.effectHolds(before, r)
 	if r.Decision == coord.DecisionApproved {
 		return
 	}

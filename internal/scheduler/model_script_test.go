@@ -20,6 +20,9 @@ func scriptOf(prompt string) int {
 	return n
 }
 
+// testFile is what agents test.
+const testFile = "a_test.go"
+
 func drawScript(t *rapid.T, route coord.Route) providertest.Script {
 	// Most agents come as far as their work: what is rare here is common enough
 	// in thousands of steps.
@@ -33,7 +36,7 @@ func drawScript(t *rapid.T, route coord.Route) providertest.Script {
 	for i := range rapid.IntRange(0, 5).Draw(t, "steps") {
 		name := fmt.Sprint("q", i)
 		after := delay.Draw(t, "after")
-		switch rapid.SampledFrom([]string{"say", "think", "act", "spend", "ask", "ask", "withdraw", "cut", "crash", "accept"}).Draw(t, "do") {
+		switch rapid.SampledFrom([]string{"say", "think", "act", "spend", "ask", "ask", "write", "test", "test", "test", "withdraw", "cut", "crash", "accept"}).Draw(t, "do") {
 		case "say":
 			s.Steps = append(s.Steps, providertest.Step{Do: providertest.Say, Text: "word", After: after})
 		case "think":
@@ -47,6 +50,16 @@ func drawScript(t *rapid.T, route coord.Route) providertest.Script {
 		case "ask":
 			s.Steps = append(s.Steps, providertest.Step{Do: providertest.Ask, Name: name, Text: "may I", Options: providertest.YesNo(), After: after},
 				providertest.Step{Do: providertest.Await, Name: name})
+		case "write":
+			name := fmt.Sprint("w", i)
+			s.Steps = append(s.Steps, providertest.Step{Do: providertest.Call, Name: name, Text: "write", After: after,
+				Arguments: fmt.Appendf(nil, `{"path":%q,"content":"written"}`, name)}, providertest.Step{Do: providertest.Await, Name: name})
+		case "test":
+			s.Steps = append(s.Steps, providertest.Step{Do: providertest.Call, Name: name, Text: "run_tests", After: after,
+				Arguments: fmt.Appendf(nil, `{"files":[%q]}`, testFile)})
+			if rapid.Bool().Draw(t, "waits") {
+				s.Steps = append(s.Steps, providertest.Step{Do: providertest.Await, Name: name})
+			}
 		case "withdraw":
 			s.Steps = append(s.Steps, providertest.Step{Do: providertest.Ask, Name: name, Text: "may I", Options: providertest.YesNo()},
 				providertest.Step{Do: providertest.Withdraw, Name: name, After: after})

@@ -37,6 +37,8 @@ const (
 	stopIsFor      = "stop for: "
 	requestIs      = "request: "
 	deliveryIs     = "answer: "
+	effectIs       = "tests: "
+	writeKept      = "a write that an agent was told of is kept"
 	attemptFollows = "attempt: followed again after a restart"
 )
 
@@ -57,7 +59,7 @@ func modelKinds() (steps, seen []string) {
 		seen = append(seen, agentIs+"at a stop "+string(c))
 	}
 	for _, do := range []providertest.Do{providertest.Accept, providertest.Say, providertest.Think, providertest.Act, providertest.Spend,
-		providertest.Ask, providertest.Withdraw, providertest.Cut, providertest.Crash, providertest.End} {
+		providertest.Ask, providertest.Call, providertest.Withdraw, providertest.Cut, providertest.Crash, providertest.End} {
 		seen = append(seen, agentIs+"does "+string(do))
 	}
 	for _, s := range []coord.AttemptState{coord.AttemptNotSent, coord.AttemptCompleted, coord.AttemptFailed, coord.AttemptRejected,
@@ -76,7 +78,10 @@ func modelKinds() (steps, seen []string) {
 	for _, s := range []coord.DeliveryState{coord.DeliveryDelivered, coord.DeliveryUndeliverable} {
 		seen = append(seen, deliveryIs+string(s))
 	}
-	return steps, append(seen, attemptFollows)
+	for _, s := range []coord.EffectState{coord.EffectApplying, coord.EffectApplied, coord.EffectFailed, coord.EffectUnknown, coord.EffectVoid} {
+		seen = append(seen, effectIs+string(s))
+	}
+	return steps, append(seen, attemptFollows, writeKept)
 }
 
 // tally counts what happened, in all worlds together.

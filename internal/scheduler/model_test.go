@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -139,11 +140,17 @@ func setFlag(t *testing.T, name string, value int) {
 	t.Cleanup(func() { _ = flag.Set(name, old) })
 }
 
+// modelAgents is how many agents there are.
+const modelAgents = 4
+
+func modelAgent(i int) coord.AgentID { return coord.AgentID(fmt.Sprint("agent", i)) }
+
 // model is a world with what was seen of it.
 type model struct {
 	*world
-	t    *rapid.T
-	done *tally
+	t     *rapid.T
+	done  *tally
+	tests *numbered
 	seen
 }
 
@@ -162,7 +169,16 @@ func newModel(t *rapid.T, scratch string, done *tally) *model {
 	// Virtual hours pass: looking at the clock each second would be most of the work.
 	m.tick = 5 * time.Minute
 	m.scripts = rapid.SliceOfN(scripts, 6, 6).Draw(t, "scripts")
+	m.tool()
 	m.begin()
+	m.update(func(tx *journal.Tx) error {
+		for i := range modelAgents {
+			if err := tx.PutAgent(coord.Agent{ID: modelAgent(i), Revision: 1, Enabled: true}, operator); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	t.Cleanup(func() {
 		// What failed is told, and not that its world was left alive.
 		m.crash()
@@ -217,6 +233,14 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			})
 			return machineReboots
 		}),
+		"the worker crashes while tests run": counted(func(t *rapid.T) string {
+			if !slices.ContainsFunc(m.asked, func(id coord.RequestID) bool { return m.requested[id].Effect == coord.EffectApplying }) {
+				t.Skip("no tests run")
+			}
+			m.crash()
+			m.begin()
+			return workerCrashes
+		}),
 		"the worker stops": counted(func(*rapid.T) string {
 			m.end()
 			m.begin()
@@ -252,7 +276,7 @@ func (m *model) approveSome(t *rapid.T) string {
 	}
 	var lines [][]string
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
-		line := []string{fmt.Sprintf("%d-t%d", rapid.IntRange(0, len(m.scripts)-1).Draw(t, "script"), i), fmt.Sprint("agent", rapid.IntRange(0, 3).Draw(t, "agent"))}
+		line := []string{fmt.Sprintf("%d-t%d", rapid.IntRange(0, len(m.scripts)-1).Draw(t, "script"), i), string(modelAgent(rapid.IntRange(0, modelAgents-1).Draw(t, "agent")))}
 		for _, before := range lines {
 			if rapid.IntRange(0, 2).Draw(t, "needs") == 0 {
 				line = append(line, before[0])
@@ -267,6 +291,12 @@ func (m *model) approveSome(t *rapid.T) string {
 	for i := range p.Tasks {
 		// A folder for each attempt would be most of what the disk does here.
 		p.Tasks[i].Workspace = m.scratch
+		// What an earlier process offered is not offered again, so that only
+		// agents that end with it get tools.
+		if !m.fake.Route().Askable() && rapid.IntRange(0, 2).Draw(t, "tools") == 0 {
+			p.Tasks[i].Operations = []coord.Operation{coord.Read, coord.Write, coord.Test}
+			p.Tasks[i].Tests, p.Tasks[i].TestRuns = []string{testFile}, rapid.IntRange(0, 2).Draw(t, "granted")
+		}
 	}
 	m.approve(p)
 	return jobApproved
@@ -353,6 +383,7 @@ func (m *model) finish() {
 	time.Sleep(coord.MaxDeadline + time.Hour)
 	m.check()
 	m.allHolds()
+	m.nothingIsHalfDone()
 	m.view(func(v *journal.View) error {
 		jobs, err := v.Jobs(0, 1000, coord.JobRunning)
 		for _, j := range jobs {

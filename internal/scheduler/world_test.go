@@ -17,6 +17,8 @@ import (
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
 	"signalbox/internal/redact"
+	"signalbox/internal/scheduler/workbench"
+	"signalbox/internal/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,6 +52,12 @@ type world struct {
 	wall   time.Duration // jumps of the wall clock
 	slept  time.Duration
 	start  time.Time
+
+	// What tasks with tools need; nil where no test has any.
+	contents  workspace.Store
+	tester    workbench.Tester
+	certifier Certifier
+	space     *coord.WorkspaceIdentity
 
 	// scripts are those that the model test draws from.
 	scripts []providertest.Script
@@ -133,7 +141,8 @@ func (w *world) beginUnder(parent context.Context) {
 	}
 	ctx, stop := context.WithCancelCause(parent)
 	s := New(Options{Journal: j, Adapters: map[coord.Route]provider.Adapter{w.fake.Route(): w.fake}, Store: w.store, Quota: w.quota,
-		Redactor: w.secret, Host: "here", Scratch: w.scratch, Logger: slog.New(slog.DiscardHandler)})
+		Redactor: w.secret, Host: "here", Scratch: w.scratch, Logger: slog.New(slog.DiscardHandler),
+		Contents: w.contents, Tester: w.tester, Certifier: w.certifier})
 	s.tick = w.tick
 	w.worker = &worker{journal: j, scheduler: s, stop: stop, done: make(chan struct{})}
 	go func(run *worker) {
@@ -188,7 +197,7 @@ func (w *world) approve(p coord.Plan) coord.JobID {
 	w.update(func(tx *journal.Tx) error {
 		frozen := &coord.Frozen{Plan: p, Digest: "d"}
 		for _, t := range p.Tasks {
-			frozen.Tasks = append(frozen.Tasks, coord.FrozenTask{Key: t.Key, Agent: t.Agent, Revision: 1, Config: coord.AgentConfig{Route: w.fake.Route()}})
+			frozen.Tasks = append(frozen.Tasks, coord.FrozenTask{Key: t.Key, Agent: t.Agent, Revision: 1, Config: coord.AgentConfig{Route: w.fake.Route()}, Space: w.space})
 		}
 		j, err := tx.AddJob(coord.Job{Plan: p, Frozen: frozen, By: operator})
 		if err != nil {
