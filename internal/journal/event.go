@@ -16,7 +16,8 @@ type EventFilter struct {
 }
 
 // span is how many events share an entry in the table of spans, which tells
-// where to look for those of a job.
+// where to look for those of a job. The table holds numbers made with it, so that
+// another span needs a migration.
 const span = 256
 
 // spanned are the jobs whose entry for the span number was written already; it
@@ -113,8 +114,9 @@ type Record struct {
 func (f EventFilter) query(after int64, limit int) (string, []any) {
 	const (
 		ofJob = `SELECT events.seq, events.kind, events.doc
-			FROM spans CROSS JOIN events ON events.seq >= spans.span * $4 AND events.seq < spans.span * $4 + $4
-			WHERE spans.job = $3 AND spans.span >= $1 / $4 AND events.seq > $1 AND events.job = $3`
+			FROM spans CROSS JOIN events
+			WHERE spans.job = $3 AND spans.span >= $1 / $4 AND events.seq >= spans.span * $4 AND events.seq < spans.span * $4 + $4
+				AND events.seq > $1 AND events.job = $3`
 		inOrder = ` ORDER BY spans.span, events.seq LIMIT $2`
 	)
 	switch {
@@ -127,8 +129,11 @@ func (f EventFilter) query(after int64, limit int) (string, []any) {
 }
 
 // Records reads at most limit events that f chooses, with a sequence greater
-// than after, in order.
+// than after, in order. An attempt without its job is an Internal error.
 func (v *View) Records(after int64, f EventFilter, limit int) ([]Record, error) {
+	if f.Attempt != "" && f.Job == "" {
+		return nil, coord.Errorf(coord.Internal, "the events of %s were asked for without its job", f.Attempt)
+	}
 	query, args := f.query(after, limit)
 	rows, err := v.q.QueryContext(v.ctx, query, args...)
 	if err != nil {

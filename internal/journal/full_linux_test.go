@@ -99,7 +99,8 @@ func fillDisk(mount string) error {
 	data := []byte(`"` + strings.Repeat("text", 16<<10) + `"`)
 	write := func(update func(context.Context, func(*journal.Tx) error) error) error {
 		return update(ctx, func(tx *journal.Tx) error {
-			tx.Append(coord.Event{Kind: coord.AttemptText, Data: data})
+			// The job has a new name until something of it is kept.
+			tx.Append(coord.Event{Kind: coord.AttemptText, Job: coord.JobID(fmt.Sprint("job_", j.Head())), Data: data})
 			return nil
 		})
 	}
@@ -117,6 +118,15 @@ func fillDisk(mount string) error {
 	}
 	if err := write(j.Update); err != nil || j.Head() != head+1 {
 		return fmt.Errorf("control on a full disk: head %d after %d: %w", j.Head(), head, err)
+	}
+	if err := j.View(ctx, func(v *journal.View) error {
+		found, err := v.Events(0, journal.EventFilter{Job: coord.JobID(fmt.Sprint("job_", head))}, 9)
+		if len(found) != 1 {
+			return fmt.Errorf("of the job whose text was refused before, %d events are found: %w", len(found), err)
+		}
+		return err
+	}); err != nil {
+		return err
 	}
 	if j.Err() != nil {
 		return fmt.Errorf("the journal failed while the reserve served: %w", j.Err())

@@ -57,8 +57,8 @@ func (v *View) OpenAttempts() ([]coord.Attempt, error) {
 
 const openAttempts = `SELECT doc FROM attempts WHERE open = 1 ORDER BY id`
 
-// AddAttempt stores a new attempt of the task, takes its leases, and moves it
-// to preparing. It is a Conflict when the task is not ready or a lease is taken.
+// AddAttempt stores a new attempt of the task, which prepares, and takes its
+// leases. It is a Conflict when the task is not ready or a lease is taken.
 func (tx *Tx) AddAttempt(t coord.Task, route coord.Route, host string) (coord.Attempt, error) {
 	t, err := t.Apply(coord.TaskStart, "", tx.Now())
 	if err != nil {

@@ -136,7 +136,7 @@ func (tx *Tx) PutJob(j coord.Job, by *coord.Actor) error {
 	}{j.Number, j.State, j.Revision, j.Title})
 }
 
-// AddTask stores a new task and gives it its id.
+// AddTask stores a new task, in the state that it has, and gives it its id.
 func (tx *Tx) AddTask(t coord.Task) (coord.Task, error) {
 	t.ID, t.Changed = coord.TaskID(tx.newID(coord.TaskPrefix)), tx.Now()
 	doc, err := encode(tx, t)

@@ -102,6 +102,11 @@ func testPages(t *testing.T, e Engine) {
 			}
 		})
 	}
+	err := j.View(t.Context(), func(v *journal.View) error {
+		_, err := v.Events(0, journal.EventFilter{Attempt: "att_a"}, 9)
+		return err
+	})
+	wantCode(t, err, coord.Internal, "att_a")
 	full.Seq, full.At = 11, Start
 	got := read(t, j)[10]
 	// RawMessage compares as the bytes that were given, so numbers keep their

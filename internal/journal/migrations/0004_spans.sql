@@ -9,3 +9,7 @@ CREATE TABLE spans (
 INSERT INTO spans (job, span) SELECT DISTINCT job, seq / 256 FROM events WHERE job IS NOT NULL;
 DROP INDEX events_job;
 DROP INDEX events_attempt;
+
+-- What a process belonged to and where it might write is no longer part of its
+-- record, whose key is its identity.
+UPDATE processes SET id = json_remove(id, '$.writes'), doc = json_remove(doc, '$.owner', '$.identity.writes');
