@@ -32,8 +32,8 @@ const (
 )
 
 // maxOrders bounds the line. What a program may be given in arguments and
-// environment is at most 6 MiB on Linux and 1 MiB on macOS, and in JSON each
-// byte of it takes four thirds.
+// environment is at most 6 MiB on Linux and 1 MiB on macOS; in JSON each byte of
+// it takes four thirds. The rest is for the folders.
 const maxOrders = 9 << 20
 
 // orders are what a gate is told when it may go. Paths, arguments and variables
@@ -43,11 +43,14 @@ type orders struct {
 	Argv [][]byte `json:"argv"`
 	Env  [][]byte `json:"env"`
 	Dir  []byte   `json:"dir"`
-	// Writes are as in Spec.
-	Writes []string `json:"writes"`
+	// Writes are as in Spec: null and none are two things.
+	Writes [][]byte `json:"writes"`
 }
 
 func bytesOf(all []string) [][]byte {
+	if all == nil {
+		return nil
+	}
 	out := make([][]byte, len(all))
 	for i, s := range all {
 		out[i] = []byte(s)
@@ -86,7 +89,11 @@ func gate() {
 	if !ok {
 		os.Exit(0)
 	}
-	_, _ = syscall.Write(statusFD, []byte{going})
+	// Silence is to prove that the program never ran: who cannot say that it goes
+	// must not go.
+	if n, _ := syscall.Write(statusFD, []byte{going}); n != 1 {
+		os.Exit(0)
+	}
 	adoptOrphans()
 	fault.Point("gate.exec")
 	path, argv := string(o.Path), textOf(o.Argv)
@@ -96,7 +103,7 @@ func gate() {
 	if o.Writes != nil {
 		// Restrictions are those of a thread, and this one becomes the program.
 		runtime.LockOSThread()
-		confined, through, err := confine(path, argv, o.Writes)
+		confined, through, err := confine(path, argv, textOf(o.Writes))
 		if err != nil {
 			refuse(confineFailed, err.Error())
 		}

@@ -7,9 +7,8 @@ import (
 )
 
 // Spare is a Starter that keeps a gate to spare: after a program has ended, the
-// gate of the next one is started and recorded, and waits. A start then takes
-// no longer than the program itself; docs/adr/0013-a-gate-waits.md has the
-// figures.
+// gate of the next one is started and recorded, and waits. Why, and what it
+// costs, is in docs/adr/0013-a-gate-waits.md.
 type Spare struct {
 	starter *Starter
 
@@ -23,8 +22,9 @@ type Spare struct {
 // NewSpare makes a Spare of gates of s. Call Close at the end.
 func NewSpare(s *Starter) *Spare { return &Spare{starter: s} }
 
-// Start is Starter.Start by the gate that waits, if there is one. What is in the
-// ledger then was recorded before anybody knew what the gate would become.
+// Start is Starter.Start, with its errors, by the gate that waits if there is
+// one. What is in the ledger then was recorded before anybody knew what the gate
+// would become. It may be called from several goroutines, and still after Close.
 func (s *Spare) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -38,16 +38,14 @@ func (s *Spare) Start(ctx context.Context, spec Spec) (*Process, error) {
 
 func (s *Spare) start(ctx context.Context, spec Spec) (*Process, error) {
 	if g := s.take(); g != nil {
-		if p, err := g.become(ctx, spec); !errors.Is(err, errGateGone) {
+		p, err := g.become(ctx, spec)
+		if !errors.Is(err, errGateGone) {
 			return p, err
 		}
-		// Somebody ended it while it waited.
+		// Somebody ended it while it waited. If it could not be struck from the
+		// ledger, the sweep of the next worker sees to that.
 	}
-	g, err := s.starter.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return g.become(ctx, spec)
+	return s.starter.launch(ctx, spec)
 }
 
 // take gives the gate that waits, if there is one.
@@ -79,8 +77,8 @@ func (s *Spare) prepare() {
 	})
 }
 
-// Close ends the gate that waits, and no other will. The error says that the
-// ledger still holds it.
+// Close ends the gate that waits, and no other will wait after it. The error says
+// that the ledger still holds it.
 func (s *Spare) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -2,16 +2,12 @@ package process_test
 
 import (
 	"context"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
 	"signalbox/internal/process"
@@ -71,30 +67,6 @@ func TestAfterAProgramTheGateOfTheNextOneWaitsAndBecomesIt(t *testing.T) {
 	}
 }
 
-func TestAProgramFromAWaitingGateGetsExactlyWhatItWasGiven(t *testing.T) {
-	s, _ := spare(t, &ledger{})
-	dir := filepath.Join(t.TempDir(), "not \xff utf-8")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"A=1", "BYTES=\xfe\x80 =\n", "GOGC=100", "PATH=/bin:/usr/bin"}
-	p := startBy(t, s, process.Spec{Path: "/bin/sh", Dir: dir, Env: env,
-		Args: []string{"-c", `printf '%s\0' "$PWD" "$0" "$@"; cat /proc/$$/environ; cat`, "zero", "\xff", "", "a b"}})
-	if _, err := io.WriteString(p.Stdin, "in"); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.Stdin.Close()
-	out, err := io.ReadAll(p.Stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env = append(env, process.MarkerEnv+"="+p.Identity().Marker)
-	want := strings.Join(slices.Concat([]string{dir, "zero", "\xff", "", "a b"}, env, []string{"in"}), "\x00")
-	if diff := cmp.Diff(want, string(out)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestAGateThatDiedWhileItWaitedIsReplaced(t *testing.T) {
 	l := &ledger{}
 	s, gate := spare(t, l)
@@ -119,6 +91,7 @@ func TestAFailedStartFromAWaitingGateSaysWhyAndLeavesNothing(t *testing.T) {
 	} {
 		l := &ledger{}
 		s, gate := spare(t, l)
+		l.started = func(process.Identity) { t.Errorf("%s: it was tried behind another gate", name) }
 		p, err := s.Start(t.Context(), c.spec)
 		if p != nil || coord.CodeOf(err) != c.code {
 			t.Errorf("%s: Start = %v, %v", name, p, err)
@@ -162,12 +135,17 @@ func TestCloseEndsTheGateThatWaits(t *testing.T) {
 		t.Errorf("the gate runs: %v, recorded are %+v", running(gate.PID), l.open())
 	}
 	// A start is still served, and no gate waits behind it.
+	recorded := 0
+	l.started = func(process.Identity) { recorded++ }
 	p, err := s.Start(t.Context(), shell("/", "true"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	over(t, p)
-	if left := l.open(); len(left) > 0 {
-		t.Errorf("recorded are %+v", left)
+	if err := s.Close(); err != nil { // it waits for what would be made
+		t.Fatal(err)
+	}
+	if recorded != 1 || len(l.open()) > 0 {
+		t.Errorf("%d processes were recorded, and left are %+v", recorded, l.open())
 	}
 }

@@ -69,8 +69,8 @@ func New(executable, host string, ledger Ledger) *Starter {
 // The order is: spawn a gate, read its identity, commit the identity to the
 // ledger, let the gate go. After an error nothing of the child is left, or the ledger still holds what is. The
 // error's code says whether another try can help: NotFound, Invalid and Limit
-// are faults of the Spec (the errno, if exec failed, is in the chain),
-// Unavailable is not.
+// are faults of the Spec (the errno of what failed is in the chain), Unavailable
+// is not.
 //
 // The child leads a session of its own. A process group alone would leave it
 // on the operator's terminal, where it could read the keyboard and get the
@@ -80,6 +80,11 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
+	return s.launch(ctx, spec)
+}
+
+// launch starts a program, whose spec was checked, behind a gate of its own.
+func (s *Starter) launch(ctx context.Context, spec Spec) (*Process, error) {
 	g, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -144,7 +149,7 @@ func (g *gated) discard(ctx context.Context) error {
 func (g *gated) release(ctx context.Context, spec Spec) error {
 	line, err := json.Marshal(orders{
 		Path: []byte(spec.Path), Argv: bytesOf(append([]string{spec.Path}, spec.Args...)), Dir: []byte(spec.Dir),
-		Env: bytesOf(slices.Concat(spec.Env, marking(g.process.id.Marker))), Writes: spec.Writes,
+		Env: bytesOf(slices.Concat(spec.Env, marking(g.process.id.Marker))), Writes: bytesOf(spec.Writes),
 	})
 	if err != nil {
 		return err
@@ -173,7 +178,7 @@ func (g *gated) release(ctx context.Context, spec Spec) error {
 	case err != nil:
 		return stopped(ctx, err)
 	case len(said) == 0:
-		return errGateGone
+		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start; try again.", Err: errGateGone}
 	case len(said) == 1:
 		return nil // the pipe closed at exec
 	}
@@ -193,7 +198,7 @@ const maxStatus = 1 << 10
 
 // errGateGone: the gate died before it had its orders, so the program provably
 // never ran.
-var errGateGone = coord.Errorf(coord.Unavailable, "The process that was to become the program ended before that.")
+var errGateGone = errors.New("the gate said nothing")
 
 // stopped is why a gate could not be spoken to.
 func stopped(ctx context.Context, err error) error {
