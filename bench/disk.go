@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"time"
 )
@@ -44,10 +45,14 @@ func (d *disk) syncs(n int) (time.Duration, error) {
 const diskRest = 5 * time.Millisecond
 
 // rested takes the median time of a sync after rest.
-func (d *disk) rested() (time.Duration, error) {
+func (d *disk) rested(ctx context.Context) (time.Duration, error) {
 	var took [5]time.Duration
 	for i := range took {
-		time.Sleep(diskRest)
+		select {
+		case <-time.After(diskRest):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 		var err error
 		if took[i], err = d.syncs(1); err != nil {
 			return 0, err

@@ -50,7 +50,7 @@ func measureDispatch(ctx context.Context, b *bench) (_ []figure, err error) {
 			func() (time.Duration, error) { return w.dispatch(ctx, dispatchAgent(round%dispatchAgents)) },
 			func() (time.Duration, error) { return b.bare(ctx) },
 			func() (time.Duration, error) { return b.gated(ctx, starter) },
-			d.rested,
+			func() (time.Duration, error) { return d.rested(ctx) },
 			func() (time.Duration, error) { t, err := d.syncs(8); return t / 8, err },
 			b.hash,
 		} {

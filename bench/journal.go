@@ -35,7 +35,7 @@ const (
 // job's row, appends the event that tells of it, and keeps an answer under an
 // idempotency key, as every mutation of the API does.
 func measureJournal(ctx context.Context, b *bench) (_ []figure, err error) {
-	heap.Pace() // as the worker does
+	defer heap.Pace()() // as the worker does
 	redactor := redact.New()
 	j, err := journal.Open(ctx, journal.Options{Dir: filepath.Join(b.dir, "journal"), Clock: clock.System(),
 		Redact: redactor.String, Logger: slog.New(slog.DiscardHandler)})
