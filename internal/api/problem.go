@@ -48,7 +48,7 @@ type Problem struct {
 }
 
 // NewProblem gives the problem of a typed error. For any other it is an
-// internal one without an id; Write logs those.
+// internal one without an id; Told gives it one.
 func NewProblem(err error) *Problem {
 	var e *coord.Error
 	if !errors.As(err, &e) || e.Code == coord.Internal {
@@ -95,8 +95,14 @@ func retried(status int) bool {
 // ContentType tells huma the media type.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// problem gives what is shown of err, and logs what is not.
+// problem is Told for an operation of the API.
 func (a *API) problem(ctx context.Context, operation string, err error) *Problem {
+	return Told(ctx, a.log, operation, err)
+}
+
+// Told gives what is shown of an operation's error, and logs what is not under
+// the id that is shown.
+func Told(ctx context.Context, log *slog.Logger, operation string, err error) *Problem {
 	p := NewProblem(err)
 	if p.Code == coord.Internal {
 		// A client that went away is no fault of ours, and nobody reads this.
@@ -104,7 +110,7 @@ func (a *API) problem(ctx context.Context, operation string, err error) *Problem
 			return NewProblem(coord.Errorf(coord.Unavailable, "the request ended before its answer was ready: ask again"))
 		}
 		p.ErrorID = "err_" + rand.Text()
-		a.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelError, "an operation failed",
+		log.LogAttrs(context.WithoutCancel(ctx), slog.LevelError, "an operation failed",
 			slog.String("error_id", p.ErrorID), slog.String("operation", operation), slog.Any("err", err), slog.Any("cause", errors.Unwrap(err)))
 	}
 	return p

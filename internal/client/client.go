@@ -210,8 +210,8 @@ func get[T any](ctx context.Context, c *Client, format string, args ...any) (T, 
 }
 
 // NewKey makes an idempotency key, which is a ULID: keys that are made one after
-// another sort in that order, so the journal adds them to one page of its index
-// instead of one page each.
+// another sort in that order, so the journal adds those of one operation to one
+// page of its index instead of one page each.
 func NewKey() string { return ulid.Make().String() }
 
 // post changes something, once, however often the request is repeated.

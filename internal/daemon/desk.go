@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 
@@ -33,14 +31,14 @@ func (d *desk) handler(served http.Handler) http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		who, err := d.who(r)
 		if err != nil {
-			d.answer(w, nil, err)
+			d.answer(w, r, nil, err)
 			return
 		}
 		served.ServeHTTP(w, r.WithContext(api.As(r.Context(), who)))
 	})
 	mux.HandleFunc("POST "+actorPath, func(w http.ResponseWriter, r *http.Request) {
 		who, err := d.who(r)
-		d.answer(w, who, err)
+		d.answer(w, r, who, err)
 	})
 	mux.HandleFunc("POST "+credentialsPath, func(w http.ResponseWriter, r *http.Request) {
 		var c coord.Credential
@@ -52,7 +50,7 @@ func (d *desk) handler(served http.Handler) http.Handler {
 				return err
 			})
 		}
-		d.answer(w, c, err)
+		d.answer(w, r, c, err)
 	})
 	return mux
 }
@@ -74,15 +72,13 @@ func (d *desk) who(r *http.Request) (coord.Actor, error) {
 	return judge(c, found, r.Method, d.journal.Now().Wall)
 }
 
-func (d *desk) answer(w http.ResponseWriter, v any, err error) {
+func (d *desk) answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+	w.Header().Set("Cache-Control", "no-store")
 	if err == nil {
 		w.Header().Set("Content-Type", "application/json")
 		err = json.NewEncoder(w).Encode(v)
 	} else {
-		if coord.CodeOf(err) == coord.Internal && !errors.Is(err, context.Canceled) {
-			d.log.Error("a credential could not be read or kept", "err", err)
-		}
-		err = api.WriteProblem(w, api.NewProblem(err))
+		err = api.WriteProblem(w, api.Told(r.Context(), d.log, "find out who asks", err))
 	}
 	if err != nil {
 		d.log.Debug("the front door did not take an answer", "err", err)

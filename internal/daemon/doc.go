@@ -7,8 +7,8 @@
 //   - The worker is reachable over one inherited socket pair and nothing else,
 //     so that what a client showed, as the front door says it, cannot be forged
 //     by another process of the same user, and is nothing that could be used
-//     elsewhere: hashes instead of secrets. What a client sends under the door's own
-//     headers or paths never gets through.
+//     elsewhere: hashes instead of secrets. What a client sends under the
+//     door's own headers or paths never gets through.
 //   - The front door listens on loopback only, and answers only requests that
 //     name it as their host and come from its own pages or from no page.
 //   - A dead worker is started again with growing pauses, and the door says so

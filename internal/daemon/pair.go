@@ -113,6 +113,7 @@ func (d *door) link(w http.ResponseWriter, r *http.Request) {
 	var who coord.Actor
 	c, err := claimOf(r, d.cookie())
 	if err == nil {
+		// By POST, as the client asks: a session then needs its second secret.
 		err = d.ask(r.Context(), actorPath, c.header(), nil, &who)
 	}
 	if err == nil && !who.Role.Allows(coord.RoleOperator) {

@@ -67,10 +67,10 @@ func New(executable, host string, ledger Ledger) *Starter {
 // replaced the gate.
 //
 // The order is: spawn a gate, read its identity, commit the identity to the
-// ledger, let the gate go. After an error nothing of the child is left, or the ledger still holds what is. The
-// error's code says whether another try can help: NotFound, Invalid and Limit
-// are faults of the Spec (the errno of what failed is in the chain), Unavailable
-// is not.
+// ledger, let the gate go. After an error nothing of the child is left, or the
+// ledger still holds what is. The error's code says whether another try can
+// help: NotFound, Invalid and Limit are faults of the Spec (the errno of what
+// failed is in the chain), Unavailable is not.
 //
 // The child leads a session of its own. A process group alone would leave it
 // on the operator's terminal, where it could read the keyboard and get the

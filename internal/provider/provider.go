@@ -75,13 +75,16 @@ type Session interface {
 }
 
 // Unsendable is what Send answers when the work must not leave: it was sent
-// before, or the attempt was stopped before that. Its error is nil when it may.
-func Unsendable(sent, stopped bool) (coord.HandedOver, error) {
+// before (Internal), the attempt was stopped before that (Unavailable), or ctx
+// has ended (its cause). Its error is nil when the work may leave.
+func Unsendable(ctx context.Context, sent, stopped bool) (coord.HandedOver, error) {
 	switch {
 	case sent:
 		return coord.HandedUnknown, coord.Errorf(coord.Internal, "the work was sent already")
 	case stopped:
 		return coord.HandedNothing, coord.Errorf(coord.Unavailable, "the attempt was stopped before the work was sent")
+	case ctx.Err() != nil:
+		return coord.HandedNothing, context.Cause(ctx)
 	}
 	return "", nil
 }
@@ -101,7 +104,7 @@ type Work struct {
 	Agent    coord.AgentID
 	Revision int
 	Config   coord.AgentConfig
-	// Identity is what the operator approved; Prepare hashes again and gives
+	// Identity is what the operator approved; Prepare asks for the hashes again and gives
 	// Unsent{Cause: CauseStale} when anything differs.
 	Identity coord.Identity
 	// Dir is the absolute folder to work in.

@@ -94,7 +94,7 @@ func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q
 // cannot be.
 func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	s.mu.Lock()
-	if handed, err := provider.Unsendable(s.sent, s.cancelled || s.closed || ctx.Err() != nil); err != nil {
+	if handed, err := provider.Unsendable(ctx, s.sent, s.cancelled || s.closed); err != nil {
 		s.mu.Unlock()
 		return handed, err
 	}

@@ -72,9 +72,9 @@ type launched struct {
 	dir string
 }
 
-// launch starts Codex in a private folder. Errors are *Unsent,
-// *Fault, *RPCError, or the context's. After an error nothing is left but, where
-// bind was called, what closing the connection and discard take away.
+// launch starts Codex in a private folder. Errors are *Unsent, *Fault, *RPCError,
+// or the context's. After an error nothing is left but, where bind was called,
+// what closing the connection and discard take away.
 func (a *Adapter) launch(ctx context.Context, config coord.AgentConfig, bind func(*stdio.Conn) stdio.Handler) (l launched, err error) {
 	if why := misplaced(config.Args); why != "" {
 		return l, &provider.Unsent{Cause: provider.CauseConfig, Message: why}

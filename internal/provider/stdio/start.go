@@ -14,7 +14,7 @@ import (
 	"signalbox/internal/provider"
 )
 
-// Starter starts programs; process.Starter is the one of the product.
+// Starter starts programs; process.Spare is the one of the product.
 type Starter interface {
 	Start(ctx context.Context, spec process.Spec) (*process.Process, error)
 }

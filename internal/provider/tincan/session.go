@@ -74,7 +74,7 @@ func (s *session) Next(ctx context.Context) (provider.Event, error) { return s.q
 // program says: there is no key by which a relay knows a text that it has.
 func (s *session) Send(ctx context.Context) (coord.HandedOver, error) {
 	s.mu.Lock()
-	if handed, err := provider.Unsendable(s.at != prepared, s.cancelled || s.closed || ctx.Err() != nil); err != nil {
+	if handed, err := provider.Unsendable(ctx, s.at != prepared, s.cancelled || s.closed); err != nil {
 		if handed == coord.HandedNothing {
 			s.at = unsent
 		}
