@@ -190,6 +190,10 @@ const (
 	CancelWindow = 30 * time.Second
 	// InspectionTTL is how long an inspection may be used.
 	InspectionTTL = 10 * time.Minute
+	// GateTimeout is how long a gate may take to become the program: some
+	// milliseconds, or some seconds on a machine without a moment to spare.
+	// One that somebody stopped takes for ever.
+	GateTimeout = 10 * time.Second
 	// SetupTimeout bounds each request to an agent before the prompt. Real
 	// agents take up to 12 s to start cold.
 	SetupTimeout = 45 * time.Second

@@ -126,7 +126,8 @@ func cleanse(h http.Header) {
 			delete(h, name)
 		}
 	}
-	for _, name := range []string{"Cookie", "Authorization", CSRFHeader} {
+	// The link speaks HTTP/2 already and changes to nothing else.
+	for _, name := range []string{"Cookie", "Authorization", CSRFHeader, "Upgrade", "Connection", "Http2-Settings"} {
 		h.Del(name)
 	}
 }

@@ -22,21 +22,6 @@ const (
 // errNoLink: the worker was started by hand.
 var errNoLink = coord.Errorf(coord.Invalid, "a worker is started by the front door: use signalbox serve")
 
-// socketPair makes two connected stream sockets. Neither is inherited by a
-// child unless it is handed over on purpose.
-func socketPair() (ours, theirs *os.File, err error) {
-	// Darwin has no SOCK_CLOEXEC; holding ForkLock closes the gap.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	syscall.CloseOnExec(fds[0])
-	syscall.CloseOnExec(fds[1])
-	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
-}
-
 // connection makes a net.Conn of a socket and closes the file.
 func connection(f *os.File) (net.Conn, error) {
 	c, err := net.FileConn(f) // a copy of the descriptor

@@ -17,6 +17,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/fault"
+	"signalbox/internal/process"
 )
 
 // The pauses between two starts of a worker that keeps dying: from minPause,
@@ -178,7 +179,7 @@ func (s *supervisor) live(ctx context.Context) (refused bool, err error) {
 }
 
 // hear takes a report. Its error is why the worker ends.
-func (s *supervisor) hear(r report, p *process) error {
+func (s *supervisor) hear(r report, p *started) error {
 	switch r.State {
 	case workerReady:
 		fault.Point("door.ready")
@@ -200,8 +201,8 @@ func (s *supervisor) hear(r report, p *process) error {
 	return coord.Errorf(r.Code, "%s", r.Message)
 }
 
-// process is a running worker as the front door holds it.
-type process struct {
+// started is a running worker as the front door holds it.
+type started struct {
 	cmd       *exec.Cmd
 	conn      net.Conn
 	transport *http.Transport
@@ -209,7 +210,7 @@ type process struct {
 }
 
 // close gives up what belongs to a worker that is gone.
-func (p *process) close() {
+func (p *started) close() {
 	p.transport.CloseIdleConnections()
 	// The other ends are gone; there is nothing that could be lost.
 	_ = p.conn.Close()
@@ -217,8 +218,8 @@ func (p *process) close() {
 }
 
 // start starts a worker process with its end of the link.
-func (s *supervisor) start() (*process, error) {
-	ours, theirs, err := socketPair()
+func (s *supervisor) start() (*started, error) {
+	ours, theirs, err := process.SocketPair()
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +251,7 @@ func (s *supervisor) start() (*process, error) {
 		return nil, errors.Join(err, conn.Close(), reports.Close())
 	}
 	fault.Point("door.start.after")
-	return &process{cmd, conn, transportOn(conn), reports}, nil
+	return &started{cmd, conn, transportOn(conn), reports}, nil
 }
 
 // workerEnvironment leaves Signalbox's own variables out: a token that the

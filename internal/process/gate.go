@@ -15,11 +15,14 @@ import (
 // gateArg is the first argument that makes our binary a gate.
 const gateArg = "__gate"
 
-// The descriptors that a gate inherits beside the standard streams.
-const (
-	goFD     = 3 // a line with the gate's orders; end of file: the worker is gone or gave up
-	statusFD = 4 // how far it came, see the marks below; end of file after going: it worked
-)
+// orderFD is what a gate inherits beside the standard streams: a socket on which
+// it gets a line with its orders and says how far it came, see the marks below.
+// End of file instead of orders: the worker is gone or gave up. End of file after
+// going: it worked.
+//
+// It is a socket because the end of a pipe can be opened anew, through /proc, by
+// every process of the same user: who did so would give the orders.
+const orderFD = 3
 
 // What a gate says begins with the mark that it has its orders and goes. A
 // failure follows as one of the others: the errno in decimal of an exec or of
@@ -68,7 +71,7 @@ func textOf(all [][]byte) []string {
 
 // GateMain must be the first call of main. It returns at once unless the
 // process was started as a gate; then it never returns: it waits for its orders
-// and becomes the program, or exits when the pipe ends without them.
+// and becomes the program, or exits when the socket ends without them.
 //
 // The gate has the program's streams, session and pid from the start. What it
 // is to become it learns from the orders alone, so that it can wait before
@@ -81,9 +84,10 @@ func GateMain() {
 }
 
 func gate() {
-	// Everything but the standard streams closes at exec: these two pipes, and
-	// whatever the worker itself may have inherited from its own parent.
+	// Everything but the standard streams closes at exec: the socket, and whatever
+	// the worker itself may have inherited from its own parent.
 	closeAtExec()
+	conceal()
 	fault.Point("gate.wait")
 	o, ok := readOrders()
 	if !ok {
@@ -91,7 +95,7 @@ func gate() {
 	}
 	// Silence is to prove that the program never ran: who cannot say that it goes
 	// must not go.
-	if n, _ := syscall.Write(statusFD, []byte{going}); n != 1 {
+	if n, _ := syscall.Write(orderFD, []byte{going}); n != 1 {
 		os.Exit(0)
 	}
 	adoptOrphans()
@@ -127,7 +131,7 @@ func readOrders() (o orders, ok bool) {
 	var text []byte
 	b := make([]byte, 4<<10)
 	for {
-		n, err := syscall.Read(goFD, b)
+		n, err := syscall.Read(orderFD, b)
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
@@ -142,13 +146,12 @@ func readOrders() (o orders, ok bool) {
 }
 
 func refuse(mark byte, why string) {
-	_, _ = syscall.Write(statusFD, append([]byte{mark}, why...))
+	_, _ = syscall.Write(orderFD, append([]byte{mark}, why...))
 	os.Exit(126)
 }
 
 func closeAtExec() {
-	syscall.CloseOnExec(goFD)
-	syscall.CloseOnExec(statusFD)
+	syscall.CloseOnExec(orderFD)
 	names, err := os.ReadDir("/dev/fd")
 	if err != nil {
 		return

@@ -42,8 +42,7 @@ func (s *Spare) start(ctx context.Context, spec Spec) (*Process, error) {
 		if !errors.Is(err, errGateGone) {
 			return p, err
 		}
-		// Somebody ended it while it waited. If it could not be struck from the
-		// ledger, the sweep of the next worker sees to that.
+		// Somebody ended it or stopped it while it waited; it is dead now.
 	}
 	return s.starter.launch(ctx, spec)
 }

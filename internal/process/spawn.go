@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -24,34 +25,52 @@ func Executable() (string, error) {
 	return path, nil
 }
 
-// gated is a gate that waits, with our ends of its pipes.
+// gated is a gate that waits, with our ends of its pipes and of its socket.
 type gated struct {
-	proc                  *os.Process
-	stdin, stdout, stderr *os.File
-	goPipe, status        *os.File
+	proc                         *os.Process
+	stdin, stdout, stderr, order *os.File
 	// process is what the gate will be, known to the ledger.
 	process *Process
 }
 
-// close closes the gate's own pipes. A gate that still waits then exits.
-func (g *gated) close() {
-	_ = g.goPipe.Close()
-	_ = g.status.Close()
-}
+// close closes the gate's socket. A gate that still waits then exits.
+func (g *gated) close() { _ = g.order.Close() }
 
 // gateEnv lets the runtime of a gate start few threads, which exec has to end.
 // The program sees none of it.
 var gateEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+
+// SocketPair makes two connected stream sockets. Neither is inherited by a child
+// unless it is handed over on purpose. Ours takes deadlines, theirs blocks.
+func SocketPair() (ours, theirs *os.File, err error) {
+	// Darwin has no SOCK_CLOEXEC; holding ForkLock closes the gap.
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		syscall.ForkLock.RUnlock()
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	syscall.ForkLock.RUnlock()
+	// A descriptor that does not block is one that the runtime waits for.
+	err = os.NewSyscallError("fcntl", syscall.SetNonblock(fds[0], true))
+	ours, theirs = os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
+	if err != nil {
+		return nil, nil, errors.Join(err, ours.Close(), theirs.Close())
+	}
+	return ours, theirs, nil
+}
 
 // marking is what every process of a tree has in its environment.
 func marking(marker string) []string {
 	return append([]string{MarkerEnv + "=" + marker}, fault.Env()...)
 }
 
-// spawn starts a gate. All pipes are close-on-exec (os.Pipe), so another child
-// that is started at the same time cannot hold one open.
+// spawn starts a gate. All pipes and the socket are close-on-exec, so another
+// child that is started at the same time cannot hold one open.
 func spawn(executable, marker string) (*gated, error) {
-	var ours, theirs [5]*os.File
+	var ours, theirs [4]*os.File
 	fail := func(err error) (*gated, error) {
 		for _, f := range slices.Concat(ours[:], theirs[:]) {
 			if f != nil {
@@ -60,12 +79,16 @@ func spawn(executable, marker string) (*gated, error) {
 		}
 		return nil, &coord.Error{Code: coord.Unavailable, Message: "A process cannot be started on this machine at present.", Err: err}
 	}
-	for fd := range ours {
+	var err error
+	if ours[orderFD], theirs[orderFD], err = SocketPair(); err != nil {
+		return fail(err)
+	}
+	for fd := range orderFD {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return fail(err)
 		}
-		if fd == 0 || fd == goFD {
+		if fd == 0 {
 			theirs[fd], ours[fd] = r, w
 		} else {
 			ours[fd], theirs[fd] = r, w
@@ -83,5 +106,5 @@ func spawn(executable, marker string) (*gated, error) {
 	for _, f := range theirs {
 		_ = f.Close()
 	}
-	return &gated{proc: proc, stdin: ours[0], stdout: ours[1], stderr: ours[2], goPipe: ours[goFD], status: ours[statusFD]}, nil
+	return &gated{proc: proc, stdin: ours[0], stdout: ours[1], stderr: ours[2], order: ours[orderFD]}, nil
 }

@@ -131,11 +131,16 @@ func (s *Starter) begin(ctx context.Context) (*gated, error) {
 // become lets a gate go and gives what it is then, or ends it.
 func (g *gated) become(ctx context.Context, spec Spec) (*Process, error) {
 	defer g.close()
-	if err := g.release(ctx, spec); err != nil {
-		// The caller's context may be what failed, and the clean-up must not.
-		return nil, errors.Join(err, g.discard(context.WithoutCancel(ctx)))
+	err := g.release(ctx, spec)
+	if err == nil {
+		return g.process, nil
 	}
-	return g.process, nil
+	// The caller's context may be what failed, and the clean-up must not.
+	if left := g.discard(context.WithoutCancel(ctx)); left != nil {
+		// The orders of a gate that lives may still be taken: no other is begun.
+		return nil, &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " could not be ended; try again.", Err: left}
+	}
+	return nil, err
 }
 
 // discard ends a gate, or what it became.
@@ -157,32 +162,40 @@ func (g *gated) release(ctx context.Context, spec Spec) error {
 	if len(line) >= maxOrders {
 		return execError(spec.Path, syscall.E2BIG)
 	}
-	// A gate that does not read must not hold us.
-	stop := context.AfterFunc(ctx, func() {
-		_ = g.goPipe.SetWriteDeadline(time.Unix(1, 0))
-		_ = g.status.SetReadDeadline(time.Unix(1, 0))
-	})
+	// A gate that does not read or answer must not hold us.
+	ctx, cancel := context.WithTimeoutCause(ctx, coord.GateTimeout, errGateGone)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = g.order.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	// The last moment at which the program provably never ran.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A gate that has died took no order, which its silence tells.
-	_, err = g.goPipe.Write(append(line, '\n'))
+	_, err = g.order.Write(append(line, '\n'))
 	fault.Point("process.go.after")
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return stopped(ctx, err)
+	said := make([]byte, maxStatus)
+	n := 0
+	for err == nil && n < len(said) {
+		var more int
+		more, err = g.order.Read(said[n:])
+		n += more
 	}
-	said, err := io.ReadAll(io.LimitReader(g.status, maxStatus))
 	switch {
-	case err != nil:
-		return stopped(ctx, err)
-	case len(said) == 0:
-		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start; try again.", Err: errGateGone}
-	case len(said) == 1:
-		return nil // the pipe closed at exec
+	case n == 0:
+		// It has died, or is as good as dead: what says nothing did nothing.
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errGateGone) {
+			return cause
+		}
+		return &coord.Error{Code: coord.Unavailable, Message: "The gate of " + filepath.Base(spec.Path) + " ended before the program could start; try again.", Err: errors.Join(errGateGone, err)}
+	case n < len(said) && !errors.Is(err, io.EOF):
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return &coord.Error{Code: coord.Unavailable, Message: "The program " + filepath.Base(spec.Path) + " was let go and did not start in time; try again.", Err: err}
+	case n == 1:
+		return nil // the socket closed at exec
 	}
-	mark, why := said[1], string(said[2:])
+	mark, why := said[1], string(said[2:n])
 	if mark == confineFailed {
 		return coord.Errorf(coord.Unsupported, "The program %s was not started, because its writes cannot be restricted here: %s.", filepath.Base(spec.Path), why)
 	}
@@ -196,17 +209,9 @@ func (g *gated) release(ctx context.Context, spec Spec) error {
 // maxStatus bounds what a gate says.
 const maxStatus = 1 << 10
 
-// errGateGone: the gate died before it had its orders, so the program provably
-// never ran.
+// errGateGone: the gate said nothing, so the program never ran, and never will
+// once the gate is dead.
 var errGateGone = errors.New("the gate said nothing")
-
-// stopped is why a gate could not be spoken to.
-func stopped(ctx context.Context, err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return context.Cause(ctx)
-	}
-	return &coord.Error{Code: coord.Unavailable, Message: "The process that was to become the program cannot be reached.", Err: err}
-}
 
 func dirError(path string, err error) error {
 	return &coord.Error{Code: coord.NotFound, Message: "The working directory of " + filepath.Base(path) + " is not a directory that can be reached.", Err: err}

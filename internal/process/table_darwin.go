@@ -78,3 +78,7 @@ func awaitExit(int) {}
 
 // adoptOrphans does nothing: macOS has no sub-reaper.
 func adoptOrphans() {}
+
+// conceal does nothing: macOS has no /proc, and asks before one program looks
+// into another.
+func conceal() {}

@@ -145,3 +145,8 @@ func awaitExit(pid int) {
 func adoptOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
+
+// conceal keeps other processes of the same user from what this one holds and
+// does, its standard streams and memory, for as long as it waits: exec takes it
+// back. Failure leaves what every process is open to.
+func conceal() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
