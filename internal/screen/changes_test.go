@@ -157,13 +157,16 @@ func TestACertificateTellsWhatSpeaksAgainstItAndAllWhenAsked(t *testing.T) {
 		p.Name, p.Attempts = name, "try "+name
 		cert.Probes = append(cert.Probes, p)
 	}
-	list := []certification.Standing{{Certificate: cert}, {Certificate: cert, Void: "the machine\nwas started again"}}
+	of := cert
+	of.Facts.Agent, of.Facts.Revision = "codex", 3
+	list := []certification.Standing{{Certificate: cert}, {Certificate: of, Void: "the machine\nwas started again"}}
+	until := cert.Issued.Wall.Add(coord.CertificateTTL).Local().Format("15:04")
 	for table, want := range map[bool][]string{false: {"tcp_connect"}, true: slices.Sorted(maps.Keys(probes))} {
 		var b strings.Builder
 		New(nil, &b, io.Discard).Certificates(&b, list, table)
 		first, second, _ := strings.Cut(b.String(), "\n\n")
-		head := "crt_1  just now, holds\n  tier landlock, Landlock 4, uid 1000, kernel 6.1\uFFFD[2J\n" +
-			"  runner /usr/bin/bun\uFFFD  sha256 ffffffffffff\n  1 denied, 0 private, 0 work, 2 permitted, 0 broken, 1 not proven\n"
+		head := "sandbox: holds until " + until + "\n  crt_1  just now\n  tier landlock, Landlock 4, uid 1000, kernel 6.1\uFFFD[2J\n" +
+			"  runner /usr/bin/bun\uFFFD  sha256 ffffffffffff\n  1 denied, 2 permitted, 1 not proven (outside they fail, too)\n"
 		rest, ok := strings.CutPrefix(first, head)
 		if !ok {
 			t.Errorf("the head: %s", cmp.Diff(head, first))
@@ -178,7 +181,7 @@ func TestACertificateTellsWhatSpeaksAgainstItAndAllWhenAsked(t *testing.T) {
 		if table && !strings.Contains(rest, "  stat_outside\tpermitted (documented)\tok\tok\ttry stat_outside\n") {
 			t.Errorf("what is documented is not told:\n%s", rest)
 		}
-		if !strings.HasPrefix(second, "crt_1  just now, does not hold: the machine was started again\n") {
+		if !strings.HasPrefix(second, "agent codex, revision 3: does not hold: the machine was started again\n") {
 			t.Errorf("the second: %s", second)
 		}
 	}
