@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -74,15 +75,7 @@ func (a *app) agentDiscover() *cobra.Command {
 					a.Say("no known agent is on the PATH; signalbox agent add registers any ACP agent by its path")
 					return
 				}
-				for _, s := range found {
-					fmt.Fprintf(w, "%s  %s\n", screen.Clean(s.Title), screen.Clean(s.Executable))
-					if s.Config != nil {
-						fmt.Fprintf(w, "  signalbox agent add %s --preset %s\n", s.Preset, s.Preset)
-					}
-					if s.Note != "" {
-						fmt.Fprintf(w, "  %s\n", screen.Clean(s.Note))
-					}
-				}
+				a.Suggestions(w, found)
 			})
 		}),
 	}
@@ -149,7 +142,9 @@ func (a *app) agentAdd() *cobra.Command {
 		Long: `Add registers an agent under an id of your choice and inspects it: the program is
 started, answers for itself, and is ended; no work and no login. Programs found
 on the PATH are stored by their absolute path. A program speaks ACP unless a
-preset says otherwise, as codex does.
+preset says otherwise, as codex does. One that cannot be used yet, for want of a
+login perhaps, is registered all the same; add then exits 13, as edit and inspect
+do: you are needed.
 
 A peer is reached, not started. Of an A2A peer the card is fetched; work goes to
 the one origin that is registered. A Tincan peer is reached by the program
@@ -276,23 +271,33 @@ func (a *app) agentInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect AGENT…", Short: "Start an agent, see what it is, and end it; no work, no login", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeAgents,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			var needed error
 			for _, id := range args {
-				if err := a.inspect(ctx, c, id); err != nil {
+				err := a.inspect(ctx, c, id)
+				if _, ok := errors.AsType[exitCode](err); ok {
+					needed = err // the others are inspected all the same
+				} else if err != nil {
 					return err
 				}
 			}
-			return nil
+			return needed
 		}),
 	}
 }
 
+// inspect shows an agent as it is found now. It ends the command with exitNeeded
+// when a person must do something before the agent can get work.
 func (a *app) inspect(ctx context.Context, c *client.Client, id string) error {
 	a.Say("inspecting %s …", screen.OneLine(id, 64))
 	g, err := c.InspectAgent(ctx, id)
 	if err != nil {
 		return err
 	}
-	return a.Show(g, func(w io.Writer) { a.Agent(w, g) })
+	if err := a.Show(g, func(w io.Writer) { a.Agent(w, g) }); err != nil || !screen.Needy(g) {
+		return err
+	}
+	a.Say("%s is registered, and gets no work yet: mend that, then signalbox agent inspect %s", g.ID, g.ID)
+	return exitCode(exitNeeded)
 }
 
 func (a *app) agentEnable(on bool) *cobra.Command {

@@ -311,14 +311,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.Show(found, func(w io.Writer) {
-				if len(found) == 0 {
-					fmt.Fprintln(w, "✔ everything is in order")
-				}
-				for _, f := range found {
-					fmt.Fprintf(w, "%s %s: %s\n  %s\n", f.Severity, screen.Clean(f.Subject), screen.Clean(f.Explanation), screen.Clean(f.Remedy))
-				}
-			}); err != nil {
+			if err := a.Show(found, func(w io.Writer) { screen.Findings(w, found) }); err != nil {
 				return err
 			}
 			for _, f := range found {

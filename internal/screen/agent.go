@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/directory"
 )
 
 // Usable says in a few words whether an agent can be given work.
@@ -25,6 +26,13 @@ func Usable(g coord.Agent) string {
 	default:
 		return "usable"
 	}
+}
+
+// Needy says that an inspection found what keeps an agent from work until a
+// person does something. That it is disabled is what the operator wanted.
+func Needy(g coord.Agent) bool {
+	i := g.Inspection
+	return i != nil && (i.Problem != "" || i.Auth == coord.AuthRequired)
 }
 
 // Inspected says when an agent was inspected last.
@@ -104,6 +112,20 @@ func (s *Screen) Agent(w io.Writer, g coord.Agent) {
 	}
 	for _, warning := range i.Warnings {
 		fmt.Fprintf(w, "  %s %s", st.Busy.Render("!"), Hanging(Clean(warning), 4, s.Width))
+	}
+}
+
+// Suggestions writes which known agents are on this machine, and how each is
+// registered.
+func (s *Screen) Suggestions(w io.Writer, found []directory.Suggestion) {
+	for _, one := range found {
+		fmt.Fprintf(w, "%s  %s\n", Clean(one.Title), Clean(one.Executable))
+		if one.Config != nil {
+			fmt.Fprintf(w, "  signalbox agent add %s --preset %s\n", one.Preset, one.Preset)
+		}
+		if one.Note != "" {
+			fmt.Fprintf(w, "  %s", Hanging(Clean(one.Note), 2, s.Width))
+		}
 	}
 }
 
