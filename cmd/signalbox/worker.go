@@ -122,7 +122,7 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 				Scheduler:     loop,
 				Synthesis:     results,
 				Certification: proof,
-				Doctor:        synthesis.NewDoctor(g.Journal, store),
+				Doctor:        synthesis.NewDoctor(g.Journal, store, credentials),
 				Bytes:         store,
 				Credentials:   credentials,
 			},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
 	"signalbox/internal/scheduler"
+	"signalbox/internal/synthesis"
 )
 
 func TestEveryCodeHasItsStatus(t *testing.T) {
@@ -480,4 +482,13 @@ func TestCredentialsAreToldOfWithoutTheirValues(t *testing.T) {
 		t.Errorf("a value is in %s", r.body)
 	}
 	w.ask(as(coord.RoleDraft), http.MethodGet, "/api/credentials", "").want(http.StatusForbidden)
+
+	// Whoever only asks how things stand is told which have none.
+	if got := data[api.Status](w.ask(as(coord.RoleRead), http.MethodGet, "/api/status", "").want(http.StatusOK)).UnsetCredentials; !slices.Equal(got, []string{"unset"}) {
+		t.Errorf("status names %q as credentials without a value", got)
+	}
+	found := data[[]synthesis.Finding](w.ask(as(coord.RoleRead), http.MethodGet, "/api/doctor", "").want(http.StatusOK))
+	if len(found) != 1 || found[0].Code != synthesis.CredentialUnset || found[0].Subject != "credential unset" {
+		t.Errorf("the doctor finds %+v", found)
+	}
 }

@@ -12,6 +12,8 @@ import (
 type Credentials interface {
 	// List tells of each, without its value.
 	List() []binding.BoundCredential
+	// Unset names those whose variable has no value. It does not wait.
+	Unset() []string
 }
 
 // addCredentials tells of the credentials. They change in the configuration file

@@ -22,6 +22,8 @@ type Status struct {
 	Generation int64        `json:"generation" doc:"Counts the workers that have owned this journal"`
 	Now        coord.Moment `json:"now"`
 	scheduler.Status
+	// UnsetCredentials are told here because every task for their peers fails.
+	UnsetCredentials []string `json:"unset_credentials" doc:"Credentials for peers whose variable has no value where serve was started; the keyring is not asked"`
 }
 
 type nothing struct{}
@@ -88,7 +90,7 @@ func (a *API) status(ctx context.Context) (Status, error) {
 	s, err := a.Scheduler.Status(ctx)
 	return Status{
 		Version: a.version, Host: a.host, PID: os.Getpid(), Epoch: a.journal.Epoch(), Head: a.journal.Head(),
-		Generation: a.journal.Generation(), Now: a.journal.Now(), Status: s,
+		Generation: a.journal.Generation(), Now: a.journal.Now(), Status: s, UnsetCredentials: a.Credentials.Unset(),
 	}, err
 }
 

@@ -137,14 +137,15 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 	proof := certification.New(certification.Options{
 		Journal: w.journal, Box: box, Agents: d, Adapters: adapters, Runners: testrun.New(box, nil, exec.LookPath), Scratch: t.TempDir(), Logger: log,
 	})
+	secrets := binding.New(map[string]binding.Source{
+		"scout": {Env: "SCOUT_TOKEN", Origin: "https://scout.example"},
+		"unset": {Env: "UNSET", Origin: "https://unset.example:8443"},
+	}, binding.Options{Lookup: func(name string) (string, bool) { return map[string]string{"SCOUT_TOKEN": scoutToken}[name], true }})
 	stages := api.Stages{
 		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal, w.contents),
-		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store), Bytes: w.store,
+		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store, secrets), Bytes: w.store,
 		Certification: proof,
-		Credentials: binding.New(map[string]binding.Source{
-			"scout": {Env: "SCOUT_TOKEN", Origin: "https://scout.example"},
-			"unset": {Env: "UNSET", Origin: "https://unset.example:8443"},
-		}, binding.Options{Lookup: func(name string) (string, bool) { return map[string]string{"SCOUT_TOKEN": scoutToken}[name], true }}),
+		Credentials:   secrets,
 	}
 	for _, c := range changes {
 		c(&stages)

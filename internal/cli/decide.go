@@ -295,8 +295,8 @@ unknown outcome, because nobody saw it.`,
 func (a *app) doctorCommand() *cobra.Command {
 	var repair bool
 	c := &cobra.Command{
-		Use: "doctor", Short: "Find and explain what is stuck, orphaned or inconsistent", Args: cobra.NoArgs,
-		Long: "Doctor reads everything that is kept, stored bytes included. With --repair it mends what is provably safe to mend, and nothing else. It exits 5 when an error is left.",
+		Use: "doctor", Short: "Find and explain what is stuck, orphaned, inconsistent or missing", Args: cobra.NoArgs,
+		Long: "Doctor reads everything that is kept, stored bytes included, and asks for the credentials of peers. With --repair it mends what is provably safe to mend, and nothing else. It exits 5 when an error is left.",
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
 			if repair {
 				mended, err := c.Repair(ctx)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -203,6 +204,9 @@ func (a *app) statusCommand() *cobra.Command {
 					screen.Plural(status.Jobs, "job"), status.Running, status.Waiting, status.Ready, status.Blocked, status.Unknown)
 				if status.Requests > 0 || status.Unknown > 0 {
 					fmt.Fprintf(w, "  %s and %s of unknown outcome wait for you: signalbox inbox\n", screen.Plural(status.Requests, "request"), screen.Plural(status.Unknown, "task"))
+				}
+				if n := len(status.UnsetCredentials); n > 0 {
+					fmt.Fprintf(w, "  %s for peers without a value (%s): signalbox doctor\n", screen.Plural(n, "credential"), strings.Join(status.UnsetCredentials, ", "))
 				}
 			})
 		}),

@@ -3,7 +3,9 @@ package synthesis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox/internal/artifact"
@@ -19,19 +21,29 @@ type Store interface {
 	RemoveLeftover(sha string, before time.Time) (bool, error)
 }
 
+// Credentials are the secrets for peers. The doctor learns no value.
+type Credentials interface {
+	// Problems says of each credential that cannot be sent now why, by its name.
+	// It may wait some seconds for a keyring.
+	Problems() map[string]string
+}
+
 // leftoverAge is how old stored bytes without an artifact are when they count
 // as left over. Bytes get their row within seconds or never.
 const leftoverAge = 24 * time.Hour
 
-// Doctor looks for what is stuck, orphaned or inconsistent in the data. It is
-// safe for concurrent use.
+// Doctor looks for what is stuck, orphaned or inconsistent in the data, and for
+// credentials without a value. It is safe for concurrent use.
 type Doctor struct {
-	journal *journal.Journal
-	store   Store
+	journal     *journal.Journal
+	store       Store
+	credentials Credentials
 }
 
 // NewDoctor makes a Doctor.
-func NewDoctor(j *journal.Journal, s Store) *Doctor { return &Doctor{journal: j, store: s} }
+func NewDoctor(j *journal.Journal, s Store, c Credentials) *Doctor {
+	return &Doctor{journal: j, store: s, credentials: c}
+}
 
 // Severity says how bad a finding is.
 type Severity string
@@ -89,6 +101,8 @@ const (
 	BytesOrphan FindingCode = "bytes_orphan"
 	// BytesStrange: the store holds something that it did not make.
 	BytesStrange FindingCode = "bytes_strange"
+	// CredentialUnset: a credential for a peer has no value that can be sent.
+	CredentialUnset FindingCode = "credential_unset"
 )
 
 // Repairable lists the findings that Repair mends, in the order in which it
@@ -102,15 +116,21 @@ type symptom struct {
 }
 
 // Check gives every finding. It changes nothing. It reads all stored bytes,
-// which takes some seconds for each GiB.
+// which takes some seconds for each GiB, and every credential.
 func (d *Doctor) Check(ctx context.Context) ([]Finding, error) {
 	out := []Finding{}
 	now, generation := d.journal.Now(), d.journal.Generation()
+	problems := d.credentials.Problems() // not within the transaction: a keyring may take its time
 	err := d.journal.View(ctx, func(v *journal.View) error {
 		seen, err := examine(v, now, generation)
+		if err != nil {
+			return err
+		}
 		for _, s := range seen {
 			out = append(out, s.Finding)
 		}
+		agents, err := v.Agents()
+		out = append(out, credentialFindings(agents, problems)...)
 		return err
 	})
 	if err != nil {
@@ -273,6 +293,31 @@ func (c *chart) pointed() []coord.AttemptID {
 	}
 	for _, l := range c.leases {
 		out = append(out, l.Holder)
+	}
+	return out
+}
+
+// credentialFindings tells of each credential that cannot be sent, and whom that
+// keeps from work.
+func credentialFindings(agents []coord.Agent, problems map[string]string) []Finding {
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		severity, whom := Note, "No agent is sent it"
+		var wanted []string
+		for _, g := range agents {
+			if g.Enabled && g.Config.A2A != nil && g.Config.A2A.Credential == name {
+				wanted = append(wanted, string(g.ID))
+			}
+		}
+		if len(wanted) > 0 {
+			severity, whom = Warning, "No work for "+strings.Join(wanted, ", ")
+		}
+		sentence := problems[name]
+		if !strings.HasSuffix(sentence, "?") {
+			sentence += "."
+		}
+		out = append(out, Finding{CredentialUnset, severity, "credential " + name, whom + ": " + sentence,
+			"Give it a value; 'signalbox credential list' says where each is looked for. For a variable, end serve and start it with the variable set.", false})
 	}
 	return out
 }

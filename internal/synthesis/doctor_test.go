@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/journal"
 	"signalbox/internal/synthesis"
 )
 
 func (w *world) check() []synthesis.FindingCode {
 	w.t.Helper()
-	found, err := synthesis.NewDoctor(w.journal, w.store).Check(w.t.Context())
+	found, err := synthesis.NewDoctor(w.journal, w.store, w.secrets).Check(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func (w *world) check() []synthesis.FindingCode {
 
 func (w *world) repair(codes ...synthesis.FindingCode) []synthesis.Finding {
 	w.t.Helper()
-	got, err := synthesis.NewDoctor(w.journal, w.store).Repair(w.t.Context(), codes...)
+	got, err := synthesis.NewDoctor(w.journal, w.store, w.secrets).Repair(w.t.Context(), codes...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -214,8 +215,46 @@ func TestDoctorRepairsWhatItWasAskedToAndNothingElse(t *testing.T) {
 	if diff := cmp.Diff([]synthesis.FindingCode{synthesis.JobBehind}, w.check()); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
-	_, err := synthesis.NewDoctor(w.journal, w.store).Repair(t.Context(), synthesis.UnknownOutcome)
+	_, err := synthesis.NewDoctor(w.journal, w.store, w.secrets).Repair(t.Context(), synthesis.UnknownOutcome)
 	if coord.CodeOf(err) != coord.Invalid {
 		t.Errorf("repairing an unknown outcome gave %v", err)
+	}
+}
+
+func TestACredentialWithoutAValueIsFoundWithTheAgentsThatItKeepsFromWork(t *testing.T) {
+	w := newWorld(t)
+	const origin = "https://peer.example"
+	w.secrets = binding.New(map[string]binding.Source{
+		"set": {Env: "SET", Origin: origin}, "spare": {Env: "SPARE", Origin: origin}, "wanted": {Env: "WANTED", Origin: origin},
+	}, binding.Options{Lookup: func(name string) (string, bool) {
+		value, ok := map[string]string{"SET": "tok-1234567890"}[name]
+		return value, ok
+	}})
+	w.do(func(tx *journal.Tx) error {
+		for id, g := range map[coord.AgentID]struct {
+			credential string
+			enabled    bool
+		}{"one": {"wanted", true}, "two": {"wanted", true}, "off": {"spare", false}, "fine": {"set", true}} {
+			cfg := coord.AgentConfig{Route: coord.RouteA2A, A2A: &coord.A2AConfig{Card: origin, Origin: origin, Version: "1.0", Credential: g.credential}}
+			if err := tx.PutAgent(coord.Agent{ID: id, Route: cfg.Route, Revision: 1, Enabled: g.enabled, Config: cfg}, ada); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	found, err := synthesis.NewDoctor(w.journal, w.store, w.secrets).Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][3]string
+	for _, f := range found {
+		got = append(got, [3]string{string(f.Severity), f.Subject, f.Explanation})
+	}
+	want := [][3]string{
+		{"note", "credential spare", "No agent is sent it: the credential spare has no value: the variable SPARE is not set where signalbox serve was started."},
+		{"warning", "credential wanted", "No work for one, two: the credential wanted has no value: the variable WANTED is not set where signalbox serve was started."},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what the doctor finds (-want +got):\n%s", diff)
 	}
 }

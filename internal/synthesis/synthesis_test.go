@@ -16,6 +16,7 @@ import (
 
 	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/journal"
 	"signalbox/internal/redact"
 	"signalbox/internal/synthesis"
@@ -29,6 +30,7 @@ type world struct {
 	t       *testing.T
 	journal *journal.Journal
 	store   *artifact.Store
+	secrets *binding.Bindings
 	dir     string
 	now     coord.Moment
 }
@@ -52,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	if w.store, err = artifact.New(filepath.Join(w.dir, "artifacts"), clean); err != nil {
 		t.Fatal(err)
 	}
-	w.journal = j
+	w.journal, w.secrets = j, binding.New(nil, binding.Options{})
 	w.Synthesis = synthesis.New(j, w.store)
 	return w
 }

@@ -181,6 +181,34 @@ func (b *Bindings) List() []BoundCredential {
 	return out
 }
 
+// Problems says of each credential that cannot be sent now why, by its name. It
+// reads each source, as List does.
+func (b *Bindings) Problems() map[string]string {
+	out := map[string]string{}
+	for _, c := range b.List() {
+		if !c.Configured {
+			out[c.Name] = c.Problem
+		}
+	}
+	return out
+}
+
+// Unset names the credentials whose variable has no value that can be sent. It
+// leaves the keyring alone, which may ask a person to unlock it, so it is for
+// what is asked often.
+func (b *Bindings) Unset() []string {
+	out := []string{}
+	for _, name := range slices.Sorted(maps.Keys(b.sources)) {
+		if b.sources[name].Keyring {
+			continue
+		}
+		if _, err := b.value(name); err != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // CheckValue says whether a value can be sent as a bearer token and hidden
 // wherever it turns up. The error does not repeat it.
 func CheckValue(value string) error {
