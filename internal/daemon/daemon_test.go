@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/approval"
 	"signalbox/internal/artifact"
 	"signalbox/internal/coord"
+	"signalbox/internal/credential/binding"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
 	"signalbox/internal/planning"
@@ -73,7 +74,8 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 	return daemon.Parts{
 		Close: func() {},
 		Stages: api.Stages{
-			Directory: agents, Scheduler: loop, Bytes: store,
+			Credentials: binding.New(nil, binding.Options{}),
+			Directory:   agents, Scheduler: loop, Bytes: store,
 			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal, nil),
 		},
 		Loop: loop,

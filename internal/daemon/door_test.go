@@ -103,6 +103,13 @@ func TestTheDoor(t *testing.T) {
 		}
 		refused(t, s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "", daemon.ClaimHeader: forged}), http.StatusUnauthorized, coord.Unauthenticated)
 	})
+	t.Run("changes to no other protocol", func(t *testing.T) {
+		res := s.do(http.MethodGet, "/api/status", "", map[string]string{"Authorization": "Bearer " + s.token,
+			"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAoAAAAAIAAAAA"})
+		if res.Body.Close(); res.StatusCode != http.StatusOK {
+			t.Errorf("status %d", res.StatusCode)
+		}
+	})
 	t.Run("shows no route to who is not known", func(t *testing.T) {
 		var first string
 		for _, at := range []struct{ method, path string }{

@@ -10,7 +10,9 @@
 //     by which changes are dated: one that was changed a moment ago can be
 //     changed once more and look the same;
 //   - on a file system that dates every change itself, and by this machine's
-//     clock.
+//     clock;
+//   - while it lies where it lay on the disk: some file systems let a program
+//     exchange parts of two files, which they do not date.
 //
 // Every other file is read at each call. What cannot be seen: a change made
 // after the system's clock was set back, to the very nanosecond of the last one;

@@ -27,9 +27,13 @@ func (m *Memory) During(path string, change func()) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m.once(state, func() (string, error) {
+	c := content{State: state}
+	if c.place, err = placeOf(f); err != nil {
+		return "", err
+	}
+	m.once(c, func() (string, error) {
 		change()
-		return read(f, state)
+		return read(f, c)
 	})
 	_, sum, err := m.of(path)
 	return sum, err

@@ -37,8 +37,19 @@ var shared memory
 type memory struct {
 	mu sync.Mutex
 	// known gives sums, once they were read.
-	known map[State]func() (string, error)
+	known map[content]func() (string, error)
 }
+
+// content is what a sum belongs to: a state, and where on the disk it lies.
+type content struct {
+	State
+	place place
+}
+
+// place is the SHA-256 of where the parts of a file lie on its disk, zero on file
+// systems that do not tell. Some file systems let a program exchange parts of two
+// files, which is no change to them and is not dated; it shows here.
+type place [sha256.Size]byte
 
 func (m *memory) of(path string) (State, string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -53,30 +64,36 @@ func (m *memory) of(path string) (State, string, error) {
 	if err != nil {
 		return State{}, "", err
 	}
-	sum := func() (string, error) { return read(f, state) }
+	c := content{State: state}
+	sum := func() (string, error) { return read(f, c) }
 	settled := began.Sub(time.Unix(0, state.Ctime)) > grain && dated(f)
 	if settled {
-		sum = m.once(state, sum)
+		// Where that cannot be told the file is read each time.
+		c.place, err = placeOf(f)
+		settled = err == nil
+	}
+	if settled {
+		sum = m.once(c, sum)
 	}
 	told, err := sum()
 	if err != nil {
 		if settled {
-			m.forget(state)
+			m.forget(c)
 		}
 		return State{}, "", err
 	}
 	return state, told, nil
 }
 
-// once gives what tells the sum of a state, by one reading for all that ask.
-func (m *memory) once(state State, read func() (string, error)) func() (string, error) {
+// once gives what tells the sum of a content, by one reading for all that ask.
+func (m *memory) once(c content, read func() (string, error)) func() (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if sum, ok := m.known[state]; ok {
+	if sum, ok := m.known[c]; ok {
 		return sum
 	}
 	if m.known == nil {
-		m.known = map[State]func() (string, error){}
+		m.known = map[content]func() (string, error){}
 	}
 	if len(m.known) >= coord.MaxSums {
 		for some := range m.known {
@@ -84,27 +101,34 @@ func (m *memory) once(state State, read func() (string, error)) func() (string, 
 			break
 		}
 	}
-	m.known[state] = sync.OnceValues(read)
-	return m.known[state]
+	m.known[c] = sync.OnceValues(read)
+	return m.known[c]
 }
 
 // forget lets a sum be read anew.
-func (m *memory) forget(state State) {
+func (m *memory) forget(c content) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, state)
+	delete(m.known, c)
 }
 
-// read gives the sum of a file, which is in this state.
-func read(f *os.File, state State) (string, error) {
+// read gives the sum of a file, which has this content.
+func read(f *os.File, c content) (string, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, f); err != nil {
 		return "", err
 	}
-	switch after, err := stateOf(f); {
-	case err != nil:
+	after, err := stateOf(f)
+	if err != nil {
 		return "", err
-	case after != state:
+	}
+	now := content{State: after}
+	if c.place != (place{}) {
+		if now.place, err = placeOf(f); err != nil {
+			return "", err
+		}
+	}
+	if now != c {
 		return "", ErrChanged
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil

@@ -8,6 +8,7 @@ import (
 // State is an inode and the state of its content. Whoever changes the content
 // moves the time of change, which, unlike that of modification, no call sets.
 type State struct {
+	// Size is in bytes.
 	Dev, Ino, Size uint64
 	// Mtime and Ctime are nanoseconds since 1970, as the file system keeps them.
 	Mtime, Ctime int64

@@ -21,3 +21,6 @@ func dated(f *os.File) bool {
 	name := unix.ByteSliceToString(st.Fstypename[:])
 	return name == "apfs" || name == "hfs"
 }
+
+// placeOf is zero: no call of macOS exchanges parts of files unseen.
+func placeOf(*os.File) (place, error) { return place{}, nil }
