@@ -10,31 +10,8 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
-
-// memoryContents keeps what agents write in memory, beyond the workers' lives.
-type memoryContents struct {
-	mu  sync.Mutex
-	all map[string][]byte
-}
-
-func (c *memoryContents) Put(_ context.Context, b []byte) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sum := workspace.Sum(b)
-	c.all[sum] = slices.Clone(b)
-	return sum, nil
-}
-
-func (c *memoryContents) Get(_ context.Context, sum string) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b, ok := c.all[sum]
-	if !ok {
-		return nil, coord.Errorf(coord.NotFound, "there is no content %s", sum)
-	}
-	return b, nil
-}
 
 // numbered is a tester whose runs take time and nothing else. Each planned run
 // has a number, by which those that were made are counted.
@@ -93,7 +70,7 @@ func (m *model) tool() {
 		m.t.Fatal(err)
 	}
 	m.space, m.tests = &space, &numbered{made: map[string]int{}}
-	m.contents, m.tester, m.certifier = &memoryContents{all: map[string][]byte{}}, m.tests, anything{}
+	m.contents, m.tester, m.certifier = &workspacetest.Contents{}, m.tests, anything{}
 }
 
 // effectHolds checks what was done for a request.

@@ -12,6 +12,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 // change puts two contents into the store and gives the change between them.
@@ -27,7 +28,7 @@ func change(t *testing.T, store workspace.Store, path, before, after string) coo
 }
 
 func TestDiffShowsEachKindOfChange(t *testing.T) {
-	store := newMemory()
+	store := &workspacetest.Contents{}
 	const before, after = "one\ntwo\nthree\n", "one\n2\nthree\nfour"
 	changed := change(t, store, "f", before, after)
 	mode := changed
@@ -70,18 +71,18 @@ func TestDiffShowsEachKindOfChange(t *testing.T) {
 		})
 	}
 	empty := coord.FileChange{Path: "f", Kind: coord.FileNew, After: workspace.Sum(nil), Mode: 0o644}
-	store.kept[empty.After] = nil
+	store.Kept[empty.After] = nil
 	if d, err := workspace.Diff(t.Context(), store, empty); err != nil || strings.Join(d.Notes, ", ") != "new file, permissions 0644, the file is empty" {
 		t.Errorf("an empty file: %+v, %v", d, err)
 	}
-	store.kept[changed.After] = []byte("other")
+	store.Kept[changed.After] = []byte("other")
 	_, err := workspace.Diff(t.Context(), store, changed)
 	refused(t, "a damaged content", err, coord.Stale, "no longer has its digest")
 }
 
 // TestDiffIsWhatPatchTakes gives the diffs to another program.
 func TestDiffIsWhatPatchTakes(t *testing.T) {
-	store := newMemory()
+	store := &workspacetest.Contents{}
 	for i, tc := range [][2]string{
 		{"", "a\n"}, {"a", "a\n"}, {"a\nb\nc", "c\nb\na\n"}, {strings.Repeat("x\n", 50), strings.Repeat("x\n", 20) + "y\n" + strings.Repeat("x\n", 31)}, {"a\n", ""},
 	} {
@@ -100,7 +101,7 @@ func TestDiffIsWhatPatchTakes(t *testing.T) {
 }
 
 func TestDiffIsBoundedInSizeAndTime(t *testing.T) {
-	store := newMemory()
+	store := &workspacetest.Contents{}
 	var odd, even, many strings.Builder
 	for i := 0; odd.Len() < coord.MaxFile-16; i++ {
 		fmt.Fprintf(&odd, "%d\n", 2*i*7919%10007)

@@ -16,6 +16,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 // step gives one that turns before into after at a path, "" for no file.
@@ -84,7 +85,7 @@ func TestChangeSetLandsByteForByte(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "run.sh"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	if err := workspace.CanLand(r); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestWhatSomebodyElseChangedIsLeftAsItIs(t *testing.T) {
 				if tc.before != "" {
 					put(t, file, tc.before)
 				}
-				r, store := open(t, dir), newMemory()
+				r, store := open(t, dir), &workspacetest.Contents{}
 				s := step(t, store, "d/f", tc.before, tc.after)
 				change := func() {
 					if err := tc.theirs(file); err != nil {
@@ -214,7 +215,7 @@ func TestDivergedStepKeepsBoth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := tree(t, map[string]string{"f": "a"})
 			file := filepath.Join(dir, "f")
-			r, store := open(t, dir), newMemory()
+			r, store := open(t, dir), &workspacetest.Contents{}
 			r.At(func(point string) {
 				switch point {
 				case workspace.Points[0]:
@@ -249,7 +250,7 @@ func TestBusyEditorLosesNothing(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"f": "base"})
 	file := filepath.Join(dir, "f")
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errOver)
 	defer cancel()
 	var editor sync.WaitGroup
@@ -298,7 +299,7 @@ func TestStepThatCannotBeDoneFailsAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := names(t, dir)
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	stopped, stop := context.WithCancelCause(t.Context())
 	stop(errOver)
 	change := func(edit func(*coord.LandingStep)) coord.LandingStep {
@@ -322,7 +323,7 @@ func TestStepThatCannotBeDoneFailsAndLeavesNothing(t *testing.T) {
 		"stopped":              {stopped, step(t, store, "f", "a", "b")},
 		"stopped, to be new":   {stopped, step(t, store, "new/er/g", "", "b")},
 		"stopped, to be gone":  {stopped, step(t, store, "f", "a", "")},
-		"a damaged content":    {t.Context(), change(func(s *coord.LandingStep) { s.After = workspace.Sum([]byte("c")); store.kept[s.After] = []byte("d") })},
+		"a damaged content":    {t.Context(), change(func(s *coord.LandingStep) { s.After = workspace.Sum([]byte("c")); store.Kept[s.After] = []byte("d") })},
 		"gone to be something": {t.Context(), change(func(s *coord.LandingStep) { s.Path = ".git/config" })},
 	} {
 		if done := workspace.Apply(tc.ctx, r, store, tc.step); done.State != coord.StepFailed || done.Note == "" || len(done.Made) > 0 {
@@ -336,7 +337,7 @@ func TestStepThatCannotBeDoneFailsAndLeavesNothing(t *testing.T) {
 
 func TestTemporaryNameThatIsTakenFailsTheStep(t *testing.T) {
 	dir := tree(t, map[string]string{"f": "a", ".signalbox-test-1": "whose?"})
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	for _, after := range []string{"b", ""} {
 		if done := workspace.Apply(t.Context(), r, store, step(t, store, "f", "a", after)); done.State != coord.StepFailed {
 			t.Errorf("%s, %q", done.State, done.Note)
@@ -358,7 +359,7 @@ func TestOwnerOfAReplacedFileIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	if done := workspace.Apply(t.Context(), r, store, step(t, store, "f", "a", "b")); done.State != coord.StepLanded {
 		t.Fatalf("%s, %q", done.State, done.Note)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 // Whatever lies at the two names of a step, looking changes nothing, and
@@ -20,7 +21,7 @@ func TestLookingAndTidyingLoseNothing(t *testing.T) {
 					files["f"] = at
 				}
 				dir := tree(t, files)
-				r, store := open(t, dir), newMemory()
+				r, store := open(t, dir), &workspacetest.Contents{}
 				s := step(t, store, "f", kind.before, kind.after)
 				if temp != "" {
 					put(t, filepath.Join(dir, s.Temp), temp)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -34,32 +33,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// memory is a store for tests that end with their process.
-type memory struct {
-	mu   sync.Mutex
-	kept map[string][]byte
-}
-
-func newMemory() *memory { return &memory{kept: map[string][]byte{}} }
-
-func (m *memory) Get(_ context.Context, sha string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, ok := m.kept[sha]
-	if !ok {
-		return nil, coord.Errorf(coord.NotFound, "there is no content %s", sha)
-	}
-	return b, nil
-}
-
-func (m *memory) Put(_ context.Context, b []byte) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	sha := workspace.Sum(b)
-	m.kept[sha] = b
-	return sha, nil
 }
 
 // shelf is the store of the product, for what outlives its process.

@@ -14,11 +14,12 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 func overlay(t *testing.T, r *workspace.Root) *workspace.Overlay {
 	t.Helper()
-	o, err := workspace.NewOverlay(t.Context(), r, newMemory(), nil)
+	o, err := workspace.NewOverlay(t.Context(), r, &workspacetest.Contents{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestSameOutcomeIsTheSameChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, tree(t, map[string]string{"a": "a", "b": "b", "d/x": "x"}))
-			store := newMemory()
+			store := &workspacetest.Contents{}
 			o, err := workspace.NewOverlay(t.Context(), r, store, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +117,7 @@ func TestOverlayIsAsTheChangedFolderWouldBe(t *testing.T) {
 	base := map[string]string{"a": "a", "b": "b", "d/x": "x", "d/y": "y"}
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := tree(t, base)
-		r, store := open(t, dir), newMemory()
+		r, store := open(t, dir), &workspacetest.Contents{}
 		o, err := workspace.NewOverlay(t.Context(), r, store, nil)
 		if err != nil {
 			rt.Fatal(err)
@@ -287,7 +288,7 @@ func TestWhatChangedSinceItWasReadIsNotWrittenOver(t *testing.T) {
 
 func TestChangesThatBuildUponOthersAreHeldToTheWorkspace(t *testing.T) {
 	dir := tree(t, map[string]string{"a": "a", "b": "b", "d/x": "x"})
-	r, store := open(t, dir), newMemory()
+	r, store := open(t, dir), &workspacetest.Contents{}
 	o, err := workspace.NewOverlay(t.Context(), r, store, nil)
 	if err != nil {
 		t.Fatal(err)

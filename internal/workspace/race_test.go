@@ -15,6 +15,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 var errOver = errors.New("the time of the attack is over")
@@ -98,7 +99,7 @@ func TestSwappingAttackerGetsNothingOut(t *testing.T) {
 			}
 		}
 	})
-	store := newMemory()
+	store := &workspacetest.Contents{}
 	var landed atomic.Int64
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {

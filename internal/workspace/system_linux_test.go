@@ -17,6 +17,7 @@ import (
 
 	"signalbox/internal/coord"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 // TestNothingIsReadAcrossAMount makes mounts in a namespace of its own: another
@@ -127,7 +128,7 @@ func withoutExchange(args []string) error {
 	if err := workspace.CanLand(r); coord.CodeOf(err) != coord.Unsupported || !strings.Contains(err.Error(), "local disk") {
 		return fmt.Errorf("probing gave %w", err)
 	}
-	store := newMemory()
+	store := &workspacetest.Contents{}
 	sha, err := store.Put(context.Background(), []byte("b"))
 	if err != nil {
 		return err

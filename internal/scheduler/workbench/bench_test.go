@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,33 +14,10 @@ import (
 	"signalbox/internal/coord"
 	"signalbox/internal/provider"
 	"signalbox/internal/workspace"
+	"signalbox/internal/workspace/workspacetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// contents keeps what was written, in memory.
-type contents struct {
-	mu  sync.Mutex
-	all map[string][]byte
-}
-
-func (c *contents) Put(_ context.Context, b []byte) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sum := workspace.Sum(b)
-	c.all[sum] = append([]byte(nil), b...)
-	return sum, nil
-}
-
-func (c *contents) Get(_ context.Context, sum string) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b, ok := c.all[sum]
-	if !ok {
-		return nil, coord.Errorf(coord.NotFound, "there is no such content")
-	}
-	return b, nil
-}
 
 // tester notes what it is to run, and runs nothing.
 type tester struct {
@@ -92,7 +68,7 @@ func bench(t *testing.T, files map[string]string, edit func(*Options)) (*Bench, 
 		t.Fatal(err)
 	}
 	o := Options{Space: space, Operations: []coord.Operation{coord.Read, coord.Write, coord.Test}, Writes: coord.Staged,
-		Contents: &contents{all: map[string][]byte{}}, Tester: &tester{}}
+		Contents: &workspacetest.Contents{}, Tester: &tester{}}
 	if edit != nil {
 		edit(&o)
 	}
