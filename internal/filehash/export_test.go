@@ -33,7 +33,7 @@ func (m *Memory) During(path string, change func()) (string, error) {
 	}
 	m.once(c, func() (string, error) {
 		change()
-		return read(f, c)
+		return read(f, state)
 	})
 	_, sum, err := m.of(path)
 	return sum, err

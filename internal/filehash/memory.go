@@ -65,7 +65,7 @@ func (m *memory) of(path string) (State, string, error) {
 		return State{}, "", err
 	}
 	c := content{State: state}
-	sum := func() (string, error) { return read(f, c) }
+	sum := func() (string, error) { return read(f, state) }
 	settled := began.Sub(time.Unix(0, state.Ctime)) > grain && dated(f)
 	if settled {
 		// Where that cannot be told the file is read each time.
@@ -76,10 +76,14 @@ func (m *memory) of(path string) (State, string, error) {
 		sum = m.once(c, sum)
 	}
 	told, err := sum()
-	if err != nil {
-		if settled {
+	if settled {
+		// What was written a moment ago is given its place by the system when it
+		// likes: that is no change, and is not remembered either.
+		if now, placeErr := placeOf(f); err != nil || placeErr != nil || now != c.place {
 			m.forget(c)
 		}
+	}
+	if err != nil {
 		return State{}, "", err
 	}
 	return state, told, nil
@@ -112,23 +116,16 @@ func (m *memory) forget(c content) {
 	delete(m.known, c)
 }
 
-// read gives the sum of a file, which has this content.
-func read(f *os.File, c content) (string, error) {
+// read gives the sum of a file, which is in this state.
+func read(f *os.File, state State) (string, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, f); err != nil {
 		return "", err
 	}
-	after, err := stateOf(f)
-	if err != nil {
+	switch after, err := stateOf(f); {
+	case err != nil:
 		return "", err
-	}
-	now := content{State: after}
-	if c.place != (place{}) {
-		if now.place, err = placeOf(f); err != nil {
-			return "", err
-		}
-	}
-	if now != c {
+	case after != state:
 		return "", ErrChanged
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil

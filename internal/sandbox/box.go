@@ -148,7 +148,15 @@ func identifyPath(path string) (filehash.State, error) {
 func (*Box) Hash(path string) (sum string, size int64, err error) {
 	id, sum, err := filehash.Of(path)
 	if err != nil {
-		return "", 0, &coord.Error{Code: coord.NotFound, Message: "A program that is to run confined cannot be read; look at its path and its permissions.", Err: err}
+		return "", 0, unreadable(err)
 	}
 	return sum, int64(id.Size), nil
+}
+
+// unreadable tells why a program has no sum.
+func unreadable(err error) error {
+	if errors.Is(err, filehash.ErrChanged) {
+		return &coord.Error{Code: coord.Unavailable, Message: "A program that is to run confined was changed while it was read; try again when its installation has ended.", Err: err}
+	}
+	return &coord.Error{Code: coord.NotFound, Message: "A program that is to run confined cannot be read; look at its path and its permissions.", Err: err}
 }

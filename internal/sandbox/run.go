@@ -36,7 +36,7 @@ func (b *Box) Run(ctx context.Context, s Spec) (Outcome, error) {
 	}
 	id, sum, err := filehash.Of(s.Program)
 	if err != nil {
-		return Outcome{}, &coord.Error{Code: coord.NotFound, Message: "The program of a confined run cannot be read; look at its path and its permissions.", Err: err}
+		return Outcome{}, unreadable(err)
 	}
 	if s.SHA256 != "" && s.SHA256 != sum {
 		return Outcome{}, coord.Errorf(coord.Stale, "The program of a confined run is not the one that was approved: its content is another.")
