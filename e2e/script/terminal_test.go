@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,16 +27,30 @@ type terminal struct {
 	cmd *exec.Cmd
 	tty *os.File
 
-	mu     sync.Mutex
-	shown  bytes.Buffer
-	wake   chan struct{}
+	mu    sync.Mutex
+	shown bytes.Buffer
+	wake  chan struct{}
+	// closed is closed when the program has ended and all that it wrote is
+	// shown; code is its exit code, 128 and the signal if one ended it.
 	closed chan struct{}
+	code   int
 }
+
+// lead starts a program on its terminal as a shell does, tells how it ended, and
+// stays. When the leader of a session ends, Linux throws away what was written to
+// its terminal and not passed on yet: the last words of a program that is the
+// leader itself are lost now and then.
+const lead = `trap : INT
+"$@"
+printf '\000%d\000' $?
+while read x || [ $? -gt 128 ]; do :; done`
+
+var ended = regexp.MustCompile("\x00([0-9]+)\x00")
 
 // onTerminal starts the program, as this user unless another is given.
 func onTerminal(t *testing.T, user *syscall.Credential, env []string, dir string, args ...string) *terminal {
 	t.Helper()
-	w := &terminal{t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	w := &terminal{t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", append([]string{"-c", lead, "sh", program}, args...)...), wake: make(chan struct{}, 1), closed: make(chan struct{})}
 	w.cmd.Env, w.cmd.Dir = env, dir
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	tty, err := pty.StartWithSize(w.cmd, &pty.Winsize{Rows: 40, Cols: 80})
@@ -50,20 +65,29 @@ func onTerminal(t *testing.T, user *syscall.Credential, env []string, dir string
 			n, err := tty.Read(b)
 			w.mu.Lock()
 			w.shown.Write(b[:n])
+			end := ended.FindSubmatchIndex(w.shown.Bytes())
+			if end != nil {
+				w.code, err = strconv.Atoi(string(w.shown.Bytes()[end[2]:end[3]]))
+				w.shown.Truncate(end[0])
+			}
 			w.mu.Unlock()
+			if end != nil && err == nil {
+				return
+			}
 			select {
 			case w.wake <- struct{}{}:
 			default:
 			}
 			if err != nil {
-				return // EIO is how a terminal ends on Linux
+				return // the test has closed the terminal
 			}
 		}
 	}()
 	t.Cleanup(func() {
-		_ = w.cmd.Process.Kill()
+		_ = syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL)
 		_ = tty.Close()
 		<-w.closed
+		_ = w.cmd.Wait() // it was killed
 	})
 	return w
 }
@@ -91,7 +115,7 @@ func (w *terminal) see(text string) {
 			w.t.Fatalf("never saw %q, but\n%s", text, w.text())
 		case <-w.closed:
 			if !strings.Contains(w.text(), text) {
-				w.t.Fatalf("it ended without %q: %v\n%s", text, w.cmd.Wait(), w.text())
+				w.t.Fatalf("it ended with %d and without %q:\n%s", w.code, text, w.text())
 			}
 			return
 		}
@@ -130,15 +154,8 @@ func (w *terminal) yes() {
 func (w *terminal) ends(code int) {
 	w.t.Helper()
 	<-w.closed
-	err := w.cmd.Wait()
-	got := 0
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = exit.ExitCode()
-	} else if err != nil {
-		w.t.Fatal(err)
-	}
-	if got != code {
-		w.t.Errorf("it ended with %d, want %d:\n%s", got, code, w.text())
+	if w.code != code {
+		w.t.Errorf("it ended with %d, want %d:\n%s", w.code, code, w.text())
 	}
 	if left := escape.FindString(colours.ReplaceAllString(w.shown.String(), "")); left != "" {
 		w.t.Errorf("there are escape sequences other than colours:\n%q", w.shown.String())
@@ -369,7 +386,7 @@ func TestADemoThatIsKeptServesTheCommandLine(t *testing.T) {
 	again.enter("y\n")
 	again.see("scripted stand-in")
 	again.ends(0)
-	if err := w.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if err := syscall.Kill(-w.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	w.ends(0)
