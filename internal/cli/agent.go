@@ -35,15 +35,11 @@ func (a *app) agentList() *cobra.Command {
 				return err
 			}
 			return a.Show(agents, func(w io.Writer) {
-				if len(agents) == 0 {
-					a.Say("no agents yet: signalbox agent discover, then signalbox agent add")
-					return
-				}
 				var rows [][]string
 				for _, g := range agents {
 					rows = append(rows, []string{string(g.ID), string(g.Route), screen.Usable(g), screen.Inspected(g), screen.OneLine(g.Config.Where(), 60)})
 				}
-				a.Rows(w, []string{"agent", "route", "state", "inspected", "where"}, rows)
+				a.List(w, "no agents yet: signalbox agent discover, then signalbox agent add", []string{"agent", "route", "state", "inspected", "where"}, rows)
 			})
 		}),
 	}

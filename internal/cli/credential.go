@@ -46,7 +46,7 @@ func (a *app) credentialList() *cobra.Command {
 					}
 					rows = append(rows, []string{b.Name, b.Origin, b.Source, configured})
 				}
-				a.Rows(w, []string{"name", "origin", "source", "configured"}, rows)
+				a.List(w, "no credentials yet: signalbox credential --help says how one is declared", []string{"name", "origin", "source", "configured"}, rows)
 			})
 		}),
 	}

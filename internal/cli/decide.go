@@ -101,8 +101,10 @@ func (a *app) requestList() *cobra.Command {
 		Use: "list", Short: "List the requests that wait; --all for the decided ones, too", Args: cobra.NoArgs,
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
 			var list []coord.Request
+			none := "no request waits for you; --all lists the decided ones, too"
 			if all {
 				var err error
+				none = "no agent has asked for anything yet"
 				if list, _, err = c.Requests(ctx, 0, 100); err != nil {
 					return err
 				}
@@ -118,7 +120,7 @@ func (a *app) requestList() *cobra.Command {
 				for _, r := range list {
 					rows = append(rows, []string{fmt.Sprintf("r%d", r.Number), a.State(string(r.Decision)), string(r.Delivery), string(r.Agent), r.Key, screen.Ago(r.Opened.Wall), screen.OneLine(r.Content.Title, coord.MaxTitle)})
 				}
-				a.Rows(w, []string{"request", "decision", "answer", "agent", "task", "asked", "for"}, rows)
+				a.List(w, none, []string{"request", "decision", "answer", "agent", "task", "asked", "for"}, rows)
 			})
 		}),
 	}

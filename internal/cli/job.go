@@ -41,7 +41,7 @@ func (a *app) jobList() *cobra.Command {
 				for _, j := range jobs {
 					rows = append(rows, []string{strconv.FormatInt(j.Number, 10), a.State(string(j.State)), screen.Ago(j.Drafted.Wall), screen.OneLine(j.Title, coord.MaxTitle)})
 				}
-				a.Rows(w, []string{"job", "state", "drafted", "title"}, rows)
+				a.List(w, "no jobs to list: signalbox run drafts one", []string{"job", "state", "drafted", "title"}, rows)
 			}); err != nil {
 				return err
 			}

@@ -100,11 +100,8 @@ func (a *app) logoutCommand() *cobra.Command {
 				address = "" // nothing runs, so only the file can be found
 			}
 			fromKeyring, fromFile, err := credential.Forget(dir, address)
-			if fromKeyring {
-				a.Say("the token was removed from your keyring")
-			}
-			if fromFile {
-				a.Say("the token file was removed")
+			if err == nil || fromKeyring {
+				a.LoggedOut(fromKeyring, fromFile)
 			}
 			return err
 		},

@@ -158,10 +158,15 @@ func (a *app) strict(c *cobra.Command) {
 	}
 }
 
-// usage makes an error of the command line invalid input.
+// usage makes an error of the command line invalid input. Cobra's errors of
+// arguments count them; ours name them as the help does.
 func usage(called *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*coord.Error](err); ok {
 		return err
+	}
+	given := called.Flags().Args()
+	if misfit := called.ValidateArgs(given); misfit != nil && misfit.Error() == err.Error() {
+		return coord.Errorf(coord.Invalid, "%s", screen.Misfit(called.CommandPath(), called.Use, len(given)))
 	}
 	return coord.Errorf(coord.Invalid, "%s; see %s --help", err.Error(), called.CommandPath())
 }

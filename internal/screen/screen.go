@@ -176,6 +176,15 @@ func (s *Screen) Rows(w io.Writer, head []string, rows [][]string) {
 	}
 }
 
+// List writes a table as Rows does, and says none where there is nothing in it.
+func (s *Screen) List(w io.Writer, none string, head []string, rows [][]string) {
+	if len(rows) == 0 {
+		s.Say("%s", none)
+		return
+	}
+	s.Rows(w, head, rows)
+}
+
 // State is a state in a table: with its sign on a terminal, the bare word
 // elsewhere.
 func (s *Screen) State(state string) string {

@@ -59,8 +59,11 @@ func TestRowsAreTabsOffATerminalAndFitOnOne(t *testing.T) {
 }
 
 func TestWarningsAreSaidOnceNamingWhomTheyConcern(t *testing.T) {
-	got := together([]string{"agent a: it is old", "agent b: it asks", "agent c: it is old", "task x: no git", "a fact: of its own"})
-	want := []string{"agents a, c: it is old", "agent b: it asks", "task x: no git", "a fact: of its own"}
+	got := together([]string{"agent a: it is old", "agent b: it asks", "agent c: it is old", "task x: no git", "a fact: of its own",
+		"agent a: its own tools are not confined; what it does without asking, Signalbox cannot stop", "agent b: its own tools are not confined; what it does without asking, Signalbox cannot stop",
+		"agent d: its own tools are not confined by the system"})
+	want := []string{"agents a, c: it is old", "agent b: it asks", "task x: no git", "a fact: of its own",
+		"agents a, b: their own tools are not confined; what they do without asking, Signalbox cannot stop", "agent d: its own tools are not confined by the system"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

@@ -162,11 +162,20 @@ func together(warnings []string) []string {
 		case 1:
 			out[i] = strings.Replace(key, "s %s", " "+n[0], 1)
 		default:
-			out[i] = strings.Replace(key, "%s", strings.Join(n, ", "), 1)
+			subject, what, _ := strings.Cut(key, ": ")
+			out[i] = strings.Replace(subject, "%s", strings.Join(n, ", "), 1) + ": " + plural.Replace(what)
 		}
 	}
 	return out
 }
+
+// plural makes of what planning warns of one agent what is true of several.
+var plural = strings.NewReplacer(
+	"its own", "their own",
+	"it works elsewhere, and what it does", "they work elsewhere, and what they do",
+	"what it does without", "what they do without",
+	"it may by itself read files and send what it read; it may write", "they may by themselves read files and send what they read; they may write",
+)
 
 // track draws the line beside the tasks of one step.
 func track(n, of int) string {
