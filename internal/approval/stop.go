@@ -26,7 +26,7 @@ func (p *Approval) CancelJob(ctx context.Context, ref coord.JobRef, by coord.Act
 		case job.State == coord.JobCancelled:
 			return nil
 		case job.State == coord.JobDraft:
-			return coord.Errorf(coord.Conflict, "job %d is a draft: discard it instead", job.Number)
+			return coord.Errorf(coord.Conflict, "job %d is a draft: throw it away with signalbox job discard %d", job.Number, job.Number)
 		case coord.Jobs.Final(job.State):
 			return coord.Errorf(coord.Conflict, "job %d is %s: there is nothing to cancel", job.Number, job.State)
 		}

@@ -93,7 +93,7 @@ func (d *Directory) Add(ctx context.Context, id coord.AgentID, cfg coord.AgentCo
 		old, err := tx.Agent(id)
 		switch {
 		case err == nil && !old.Removed:
-			return coord.Errorf(coord.Conflict, "there is an agent %s already: revise it, or take another id", id)
+			return coord.Errorf(coord.Conflict, "there is an agent %s already: change it with signalbox agent edit %s, or take another id", id, id)
 		case err != nil && coord.CodeOf(err) != coord.NotFound:
 			return err
 		}
@@ -208,7 +208,7 @@ func present(tx *journal.Tx, id coord.AgentID) (coord.Agent, error) {
 }
 
 func declared(id coord.AgentID) error {
-	return coord.Errorf(coord.Conflict, "agent %s is declared in the configuration file: change it there and restart", id)
+	return coord.Errorf(coord.Conflict, "agent %s is declared in the configuration file (signalbox.toml in the data directory): change it there and restart", id)
 }
 
 // completed fills in what a configuration left out.

@@ -138,8 +138,11 @@ func (p *Planner) Discard(ctx context.Context, ref coord.JobRef, by coord.Actor)
 		if job.State == coord.JobCancelled && job.Started == nil {
 			return nil
 		}
-		if job.State != coord.JobDraft {
-			return coord.Errorf(coord.Conflict, "job %d is %s: only a draft is discarded; cancel it instead", job.Number, job.State)
+		switch {
+		case coord.Jobs.Final(job.State):
+			return coord.Errorf(coord.Conflict, "job %d is %s: only a draft is discarded, and what ran stays on record", job.Number, job.State)
+		case job.State != coord.JobDraft:
+			return coord.Errorf(coord.Conflict, "job %d is %s: only a draft is discarded; stop it with signalbox job cancel %d", job.Number, job.State, job.Number)
 		}
 		if job, err = job.Apply(coord.JobDiscard, tx.Now()); err != nil {
 			return err

@@ -241,6 +241,35 @@ func TestDiscardedDraftIsOver(t *testing.T) {
 	}
 }
 
+func TestAJobThatIsNoDraftIsNotDiscardedAndTheRemedyIsTrue(t *testing.T) {
+	for state, want := range map[coord.JobState]string{
+		coord.JobRunning:   "job 1 is running: only a draft is discarded; stop it with signalbox job cancel 1",
+		coord.JobAttention: "job 1 is needs_attention: only a draft is discarded; stop it with signalbox job cancel 1",
+		coord.JobCompleted: "job 1 is completed: only a draft is discarded, and what ran stays on record",
+		coord.JobFailed:    "job 1 is failed: only a draft is discarded, and what ran stays on record",
+		coord.JobCancelled: "job 1 is cancelled: only a draft is discarded, and what ran stays on record",
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			w := newWorld(t)
+			j := w.draft(t, plan(task("a")))
+			if err := w.journal.Update(t.Context(), func(tx *journal.Tx) error {
+				j, err := tx.Job(number(j))
+				if err != nil {
+					return err
+				}
+				now := tx.Now()
+				j.State, j.Started = state, &now
+				return tx.PutJob(j, nil)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Discard(t.Context(), number(j), operator); coord.CodeOf(err) != coord.Conflict || err.Error() != want {
+				t.Errorf("discarding gave %v, want %s", err, want)
+			}
+		})
+	}
+}
+
 func TestFreezingNamesExactlyWhatRuns(t *testing.T) {
 	w := newWorld(t)
 	dir := realDir(t)

@@ -126,7 +126,7 @@ func (b *Bindings) Bound(name, origin string) error {
 	s, known := b.sources[name]
 	switch {
 	case !known:
-		return coord.Errorf(coord.NotFound, "there is no such credential: add [credentials.NAME] to the configuration file and start serve anew")
+		return coord.Errorf(coord.NotFound, "there is no such credential: add [credentials.NAME] to the configuration file (signalbox.toml in the data directory) and start serve anew")
 	case s.Origin != origin:
 		return coord.Errorf(coord.Forbidden, "the credential %s is bound to %s and goes nowhere else", name, s.Origin)
 	}

@@ -69,7 +69,7 @@ func (a *Adapter) Inspect(ctx context.Context, t provider.Target) (coord.Inspect
 }
 
 // hint says how a peer gets its credential.
-const hint = "Put a [credentials.NAME] with the peer's exact origin into the configuration file, and name it in the agent's registration."
+const hint = "Put a [credentials.NAME] with the peer's exact origin into the configuration file (signalbox.toml in the data directory), and name it in the agent's registration."
 
 // capabilitySigned is the name of the capability that a card's signature was
 // verified with a key of the operator.
