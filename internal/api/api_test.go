@@ -137,6 +137,9 @@ func TestInputIsRefusedWithPointersAndWithoutItsValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := w.ask(operator, c.method, c.path, c.body).want(c.status)
 			p := r.problem(coord.Invalid)
+			if plan := strings.Contains(c.body, `"tasks"`); plan != (p.Detail == "the plan cannot be used") {
+				t.Errorf("the faults are headed %q", p.Detail)
+			}
 			if diff := cmp.Diff(c.want, p.Fields); diff != "" {
 				t.Error(diff)
 			}

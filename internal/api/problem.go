@@ -120,15 +120,19 @@ func Told(ctx context.Context, log *slog.Logger, operation string, err error) *P
 // own would echo the value that was refused, which may be a secret or huge.
 var useProblems = sync.OnceFunc(func() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
-		return refusal(status, message, errs)
+		return refusal(nil, status, message, errs)
+	}
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return refusal(ctx.Operation(), status, message, errs)
 	}
 	huma.DefaultArrayNullable = false
 	// "Agent" is not "agent": what is unknown is refused.
 	huma.ValidateStrictCasing = true
 })
 
-// refusal is what huma itself refuses: input that does not have the shape.
-func refusal(status int, message string, errs []error) *Problem {
+// refusal is what huma itself refuses: input that does not have the shape, of an
+// operation where that is known.
+func refusal(of *huma.Operation, status int, message string, errs []error) *Problem {
 	switch status {
 	case http.StatusRequestEntityTooLarge:
 		return NewProblem(coord.Errorf(coord.Limit, "the request body is larger than %d bytes: send less", coord.MaxBody))
@@ -151,12 +155,33 @@ func refusal(status int, message string, errs []error) *Problem {
 	}
 	// huma walks maps; people and tests want one order.
 	slices.SortStableFunc(fields, func(a, b coord.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
-	p := NewProblem(coord.InvalidFields("the request does not have the right shape", fields))
+	p := NewProblem(coord.InvalidFields(heading(of, fields), fields))
 	if status == http.StatusBadRequest {
 		p = p.WithStatus(status)
 		p.Detail = "the request body is not valid JSON"
 	}
 	return p
+}
+
+// heading says what the faults are of. Whoever wrote a plan knows of no request,
+// so where all of them are in a plan it names that.
+func heading(of *huma.Operation, faults []coord.Field) string {
+	elsewhere := func(f coord.Field) bool {
+		return strings.HasPrefix(f.Pointer, "/header/") || strings.HasPrefix(f.Pointer, "/query/") || strings.HasPrefix(f.Pointer, "/path/")
+	}
+	if takesPlan(of) && !slices.ContainsFunc(faults, elsewhere) {
+		return "the plan cannot be used"
+	}
+	return "the request does not have the right shape"
+}
+
+// takesPlan reports whether the body of an operation is a plan.
+func takesPlan(o *huma.Operation) bool {
+	if o == nil || o.RequestBody == nil {
+		return false
+	}
+	body := o.RequestBody.Content["application/json"]
+	return body != nil && body.Schema != nil && body.Schema.Ref == "#/components/schemas/Plan"
 }
 
 // fault is a field as an error, for the checks that run beside huma's.

@@ -32,7 +32,7 @@ func TestProblemsShowNoSecret(t *testing.T) {
 			"a message":       NewProblem(coord.Errorf(coord.Invalid, "no: %s", c.Context)),
 			"a field":         NewProblem(coord.InvalidFields("no", []coord.Field{{Pointer: "/x", Message: c.Context}})),
 			"a pointer":       NewProblem(coord.InvalidFields("no", []coord.Field{{Pointer: "/env/" + escaped, Message: "no"}})),
-			"a place of huma": refusal(http.StatusUnprocessableEntity, "no", []error{&huma.ErrorDetail{Location: "body." + c.Context, Message: "unexpected property"}}),
+			"a place of huma": refusal(nil, http.StatusUnprocessableEntity, "no", []error{&huma.ErrorDetail{Location: "body." + c.Context, Message: "unexpected property"}}),
 		} {
 			shown := p.Detail
 			for _, f := range p.Fields {
