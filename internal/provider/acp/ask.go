@@ -79,7 +79,7 @@ func (s *session) ask(id, params json.RawMessage) {
 		s.c.Fail(provider.CauseRequests, "The agent asked for more permissions than a person can decide; it was ended.")
 	case reused:
 		s.c.Drop("reused_id")
-		s.c.Refuse(id, stdio.CodeInvalidRequest, "this request id was used before")
+		s.c.RefuseReused(&s.earlier(id).Pending, id)
 	case ambiguous:
 		// Any answer would be taken for that to the first of the two.
 		s.c.Drop("reused_id")
@@ -97,6 +97,13 @@ const (
 	reused
 	ambiguous
 )
+
+// earlier is the request that had this id before.
+func (s *session) earlier(id json.RawMessage) *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[string(id)]
+}
 
 // admit records a request, within the bounds.
 func (s *session) admit(id json.RawMessage) verdict {

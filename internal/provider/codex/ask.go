@@ -127,7 +127,7 @@ func (s *session) askCall(id, params json.RawMessage) {
 	case stopped:
 		s.c.Reply(stdio.Outgoing{ID: id, Result: said("", false)})
 	case reused:
-		s.c.Refuse(id, stdio.CodeInvalidRequest, "this request id was used before")
+		s.c.RefuseReused(&s.earlier(id).Pending, id)
 	case failed:
 	}
 }
@@ -164,7 +164,7 @@ func (s *session) askInput(id, params json.RawMessage) {
 		s.q.Put(event, len(event.Request.Content.Detail))
 		s.q.Put(provider.Event{Kind: provider.EventWithdrawn, Withdrawn: string(id)}, 0)
 	case reused:
-		s.c.Refuse(id, stdio.CodeInvalidRequest, "this request id was used before")
+		s.c.RefuseReused(&s.earlier(id).Pending, id)
 	case failed:
 	}
 }
@@ -213,6 +213,13 @@ const (
 	// failed: nothing may be answered, or the attempt is over.
 	failed
 )
+
+// earlier is the request that had this id before.
+func (s *session) earlier(id json.RawMessage) *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[string(id)]
+}
 
 // admit records a request, within the bounds.
 func (s *session) admit(p *pending) verdict {

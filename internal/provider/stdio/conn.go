@@ -280,6 +280,18 @@ func (c *Conn) Refuse(id json.RawMessage, code int, message string) {
 	c.Reply(Outgoing{ID: id, Error: &RPCError{Code: code, Message: message}})
 }
 
+// RefuseReused queues the refusal of a request under the id of an earlier one,
+// which is being answered or was. That answer goes first, because the refusal
+// would be taken for it.
+func (c *Conn) RefuseReused(earlier *Pending, id json.RawMessage) {
+	select {
+	case <-earlier.settled:
+	case <-c.dead:
+	case <-c.stop:
+	}
+	c.Refuse(id, CodeInvalidRequest, "this request id was used before")
+}
+
 // replyLoop writes what the reading goroutine decided.
 func (c *Conn) replyLoop() {
 	defer close(c.mute)

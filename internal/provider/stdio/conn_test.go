@@ -156,3 +156,32 @@ func TestHandOverSaysWhatMayHaveArrived(t *testing.T) {
 		})
 	}
 }
+
+func TestRefusalOfAReusedIDComesAfterTheAnswerToTheFirst(t *testing.T) {
+	o := connect(t, "", `while read -r line; do case $line in
+		*method*) echo '{"id":1,"result":{}}';;
+		*error*) echo '{"method":"refused"}'; exit;;
+		*result*) echo '{"method":"answered"}';;
+	esac; done`)
+	earlier := stdio.NewPending()
+	refused := make(chan struct{})
+	go func() {
+		defer close(refused)
+		o.c.RefuseReused(&earlier, json.RawMessage(`"q"`))
+	}()
+	// What was written before this is answered before.
+	var nothing struct{}
+	if err := o.c.Call(t.Context(), "a", nil, &nothing); err != nil {
+		t.Fatal(err)
+	}
+	outcome, err := o.c.Answer(t.Context(), json.RawMessage(`"q"`), "yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier.Settle(outcome)
+	<-refused
+	<-o.lost
+	if got := strings.Join(o.notices, " "); got != "answered refused" {
+		t.Errorf("the agent got %q", got)
+	}
+}
