@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,8 @@ type ended struct {
 // Retry drafts the unfinished tasks of a job again, as a new job. Completed
 // results that they need become inputs: bounded text with the digest of the
 // whole. It is a Conflict while the job runs, while an unknown outcome of it is
-// unresolved (the work might then be done twice), and when nothing is left.
+// unresolved (the work might then be done twice), when nothing is left, and when
+// the plan fits no longer, for example because its agent was disabled.
 func (p *Planner) Retry(ctx context.Context, ref coord.JobRef, by coord.Actor) (coord.Job, error) {
 	if err := mayDraft(by); err != nil {
 		return coord.Job{}, err
@@ -39,7 +41,24 @@ func (p *Planner) Retry(ctx context.Context, ref coord.JobRef, by coord.Actor) (
 	if len(plan.Tasks) == 0 {
 		return e.job, coord.Errorf(coord.Conflict, "every task of job %d completed: there is nothing to retry; continue it instead", e.job.Number)
 	}
-	return p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "retry"}, inputs, by)
+	job, err := p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "retry"}, inputs, by)
+	return job, outdated(e.job, err)
+}
+
+// outdated tells the faults of a plan that nobody gave as what they are: the world
+// is another one than when the job was planned.
+func outdated(job coord.Job, err error) error {
+	e, ok := errors.AsType[*coord.Error](err)
+	if !ok || e.Code != coord.Invalid || len(e.Fields) == 0 {
+		return err
+	}
+	var why []string
+	for _, f := range e.Fields {
+		if !slices.Contains(why, f.Message) {
+			why = append(why, f.Message)
+		}
+	}
+	return coord.Errorf(coord.Conflict, "job %d cannot be made again as it was planned: %s", job.Number, cut(strings.Join(why, "; "), coord.MaxReason))
 }
 
 // Continue drafts a new job from plan whose first tasks, those that need no
