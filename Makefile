@@ -37,7 +37,7 @@ test: ## run all tests; installs the peers that they talk to; in CI (CI=true) a 
 
 .PHONY: model
 model: ## let machine, operator and agents do anything: 300,000 steps of the model test
-	SIGNALBOX_MODEL_SEED=$(MODEL_SEED) SIGNALBOX_MODEL_STEPS=300000 go run ./internal/tools/testgate -v -timeout 15m -run '^TestNothingThatCanHappenBreaksAPromise$$' -plain ./internal/scheduler
+	SIGNALBOX_MODEL_SEED=$(MODEL_SEED) SIGNALBOX_MODEL_STEPS=300000 go run ./internal/tools/testgate -v -timeout 25m -run '^TestNothingThatCanHappenBreaksAPromise$$' -plain ./internal/scheduler
 
 .PHONY: sweep
 sweep: ## kill the program at every step of a job, and look what became of it
