@@ -13,11 +13,11 @@ import (
 func TestAContextBeyondItsBoundIsNotKept(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		over := p.asking("which?")
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			task := c.at("working")
 			delete(task, "contextId")
 			c.events(c.wrap("task", task), c.wrap("statusUpdate", object{"taskId": "t1", "contextId": strings.Repeat("c", maxID+1), "status": c.status("input-required", "q0", "forged?"), "final": false}))
-		}
+		})
 		at := p.begin()
 		r := at.asked()
 		if r.Origin.Session != "c1" || r.Content.Title != "which?" {
@@ -36,23 +36,23 @@ func TestAnotherQuestionUnderTheIdOfAnAskedOneIsAnotherRequest(t *testing.T) {
 		var now atomic.Int32
 		question := func() string { return questions[now.Load()] }
 		over := p.asking("")
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.events(c.wrap("task", c.state(c.status("input-required", "q1", question()))))
-		}
-		p.on["get"] = func(c *call) {
+		})
+		p.on("get", func(c *call) {
 			if over.Load() {
 				c.reply(c.at("completed", c.text("a", "done")))
 				return
 			}
 			c.reply(c.state(c.status("input-required", "q1", question())))
-		}
-		p.on["send"] = func(c *call) {
+		})
+		p.on("send", func(c *call) {
 			if c.n > 0 {
 				over.Store(true)
 			}
 			now.Store(1)
 			c.reply(c.wrap("task", c.state(c.status("input-required", "q1", "And the index?"))))
-		}
+		})
 		at := p.begin()
 		first := at.asked()
 		now.Store(2)
@@ -79,13 +79,13 @@ func TestAnAnswerIsNotSaidToBeUnaskedForWhereNobodyCouldLook(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		var down atomic.Bool
 		p.asking("which?")
-		looks := p.on["get"]
-		p.on["get"] = func(c *call) {
+		looks, _ := p.answering("get")
+		p.on("get", func(c *call) {
 			if down.Load() {
 				c.abort()
 			}
 			looks(c)
-		}
+		})
 		at := p.begin()
 		r := at.asked()
 		at.close()

@@ -13,7 +13,7 @@ import (
 func BenchmarkRoundTrip(b *testing.B) {
 	p := newPeer(b, v10)
 	p.silent = true
-	p.on["send"] = func(c *call) { c.reply(c.wrap("task", c.at("completed", c.text("a", "done")))) }
+	p.on("send", func(c *call) { c.reply(c.wrap("task", c.at("completed", c.text("a", "done")))) })
 	at := prepare(b, newAdapter(b, DefaultTiming), p.config(), "the work")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -35,15 +35,15 @@ func BenchmarkStream(b *testing.B) {
 	const events, size = 2 << 10, 16 << 10
 	p := newPeer(b, v10)
 	text := strings.Repeat("x", size)
-	p.on["stream"] = func(c *call) {
+	p.on("stream", func(c *call) {
 		c.events(c.wrap("task", c.at("working")))
 		event := "data: " + c.response(c.piece("a", text, true)) + "\n\n"
 		for range events {
 			_, _ = c.Write([]byte(event))
 		}
 		c.events(c.moved("completed"))
-	}
-	p.on["get"] = func(c *call) { c.fail(codeNotFound, "no") }
+	})
+	p.on("get", func(c *call) { c.fail(codeNotFound, "no") })
 	timing := DefaultTiming
 	timing.Settle = 1
 	at := prepare(b, newAdapter(b, timing), p.config(), "the work")

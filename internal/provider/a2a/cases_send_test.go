@@ -32,7 +32,7 @@ func TestFieldFailuresOfSendingAndStreams(t *testing.T) { runCases(t, sendCases)
 
 var sendCases = []fieldCase{
 	{"01 the connection dies after the work was sent and before a receipt", func(t *testing.T, p *peer) {
-		p.on["stream"] = (*call).abort
+		p.on("stream", (*call).abort)
 		at := p.begin()
 		if l := at.loses(); l.Cause != provider.CauseGone {
 			t.Errorf("the loss is %+v", l)
@@ -47,7 +47,7 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"02 a stream is answered with an error in JSON", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.fail(-32602, "no such skill") }
+		p.on("stream", func(c *call) { c.fail(-32602, "no such skill") })
 		e, _ := p.begin().last()
 		if e.End == nil || e.End.State != coord.AttemptRejected || !strings.Contains(e.End.Reason, `-32602 "no such skill"`) {
 			t.Errorf("it ended with %s", told1(e))
@@ -55,17 +55,17 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"02 a stream is answered with a task in JSON, which is a receipt", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.reply(c.wrap("task", c.at("completed", c.text("a", "done")))) }
+		p.on("stream", func(c *call) { c.reply(c.wrap("task", c.at("completed", c.text("a", "done")))) })
 		if got := p.begin().ends(coord.AttemptCompleted); got != "done" {
 			t.Errorf("the answer is %q", got)
 		}
 		p.once()
 	}},
 	{"03 an error is labelled as text", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.Header().Set("Content-Type", "text/plain")
 			c.raw(c.failure(-32603, "out of order"))
-		}
+		})
 		e, _ := p.begin().last()
 		if e.End == nil || e.End.State != coord.AttemptFailed || !strings.Contains(e.End.Reason, "out of order") {
 			t.Errorf("it ended with %s", told1(e))
@@ -73,77 +73,77 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"04 a status of HTTP in place of a stream is told with its body", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.WriteHeader(http.StatusServiceUnavailable)
 			c.raw("upstream is down")
-		}
+		})
 		if l := p.begin().loses(); !strings.Contains(l.Reason, "503") || !strings.Contains(l.Reason, "upstream is down") {
 			t.Errorf("the loss is %+v", l)
 		}
 		p.once()
 	}},
 	{"04 an error comes with a status of HTTP", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.WriteHeader(http.StatusBadRequest)
 			c.raw(c.failure(-32602, "no"))
-		}
+		})
 		if e, _ := p.begin().last(); e.End == nil || e.End.State != coord.AttemptRejected {
 			t.Errorf("it ended with %s", told1(e))
 		}
 	}},
 	{"05 a stream comes as lines of JSON", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.Header().Set("Content-Type", "application/x-ndjson")
 			c.raw(c.response(c.wrap("task", c.at("working"))) + "\n")
-		}
+		})
 		if l := p.begin().loses(); l.Cause != provider.CauseProtocol {
 			t.Errorf("the loss is %+v", l)
 		}
 		p.once()
 	}},
 	{"06 lines end in CR, in pieces", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			for _, r := range []any{c.wrap("task", c.at("working")), c.piece("a", "done", false), c.moved("completed")} {
 				s := "data: " + c.response(r) + "\r\r"
 				c.raw(s[:7], s[7:len(s)-1], s[len(s)-1:])
 			}
-		}
-		p.on["get"] = func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) }
+		})
+		p.on("get", func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) })
 		if got := p.begin().ends(coord.AttemptCompleted); got != "done" {
 			t.Errorf("the answer is %q", got)
 		}
 	}},
 	{"07 lines end in CRLF, data has several, and half an event counts for nothing", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			s := c.response(c.wrap("task", c.at("working")))
 			head, tail, _ := strings.Cut(s, `,"id"`)
 			c.raw("\xef\xbb\xbfdata: " + head + "\r\ndata: ,\"id\"" + tail + "\r\n\r\n")
 			c.raw("data: " + c.response(c.moved("completed"))) // it is not over
-		}
+		})
 		gets := 0
-		p.on["get"] = func(c *call) {
+		p.on("get", func(c *call) {
 			if gets++; gets < 3 {
 				c.reply(c.at("working"))
 				return
 			}
 			c.reply(c.at("failed"))
-		}
-		p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
+		})
+		p.on("subscribe", func(c *call) { c.fail(codeUnsupported, "no") })
 		p.begin().ends(coord.AttemptFailed)
 		p.once()
 	}},
 	{"08 an event of 1 MB passes", func(t *testing.T, p *peer) {
 		long := strings.Repeat("x", 1<<20)
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.events(c.wrap("task", c.at("working")), c.piece("a", long, false), c.moved("completed"))
-		}
-		p.on["get"] = func(c *call) { c.reply(c.at("completed", c.text("a", long))) }
+		})
+		p.on("get", func(c *call) { c.reply(c.at("completed", c.text("a", long))) })
 		if got := p.begin().ends(coord.AttemptCompleted); got != long {
 			t.Errorf("the answer has %d bytes", len(got))
 		}
 	}},
 	{"08 and 09 an event without end is given up, and the task asked for", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.events(c.wrap("task", c.at("working")))
 			c.raw("data: ")
 			line := strings.Repeat("x", 1<<16)
@@ -152,8 +152,8 @@ var sendCases = []fieldCase{
 					return
 				}
 			}
-		}
-		p.on["get"] = func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) }
+		})
+		p.on("get", func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) })
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -167,33 +167,33 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"10 a stream that ends before the task does completes nothing", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "half", false)) }
-		p.on["subscribe"] = func(c *call) { c.events(c.wrap("task", c.at("working", c.text("a", "half")))) }
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "half", false)) })
+		p.on("subscribe", func(c *call) { c.events(c.wrap("task", c.at("working", c.text("a", "half")))) })
 		gets := 0
-		p.on["get"] = func(c *call) {
+		p.on("get", func(c *call) {
 			if gets++; gets < 4 {
 				c.reply(c.at("working", c.text("a", "half")))
 				return
 			}
 			c.reply(c.at("completed", c.text("a", "half and half")))
-		}
+		})
 		if got := p.begin().ends(coord.AttemptCompleted); got != "half and half" || p.count("subscribe") == 0 {
 			t.Errorf("the answer is %q after %d subscriptions", got, p.count("subscribe"))
 		}
 		p.once()
 	}},
 	{"11 events lost between two streams are in the task, and nothing is there twice", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "a", false)) }
-		p.on["subscribe"] = func(c *call) {
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "a", false)) })
+		p.on("subscribe", func(c *call) {
 			c.events(c.wrap("task", c.at("working", c.text("a", "abc"))), c.piece("a", "d", true), c.moved("completed"))
-		}
-		p.on["get"] = func(c *call) {
+		})
+		p.on("get", func(c *call) {
 			if c.count("subscribe") == 0 {
 				c.reply(c.at("working", c.text("a", "abc")))
 				return
 			}
 			c.reply(c.at("completed", c.text("a", "abcd")))
-		}
+		})
 		e, all := p.begin().last()
 		if e.End == nil || e.End.State != coord.AttemptCompleted || answerOf(all) != "abcd" || e.End.Answer != nil {
 			t.Errorf("it ended with %s, %q", told1(e), answerOf(all))
@@ -201,9 +201,9 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"12 a task that works for ever is told as stalled, and not failed", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working"))) }
-		p.on["get"] = func(c *call) { c.reply(c.at("working")) }
-		p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working"))) })
+		p.on("get", func(c *call) { c.reply(c.at("working")) })
+		p.on("subscribe", func(c *call) { c.fail(codeUnsupported, "no") })
 		at := p.begin()
 		all := at.until(provider.EventActivity)
 		if a := all[len(all)-1].Activity; a.Status != "stalled" {
@@ -221,29 +221,29 @@ var sendCases = []fieldCase{
 		p.once()
 	}},
 	{"13 a stream that says nothing has the task asked for beside it", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working"))) }
-		p.on["subscribe"] = func(c *call) { c.raw(": here\n\n"); c.mute() }
-		p.on["get"] = func(c *call) {
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working"))) })
+		p.on("subscribe", func(c *call) { c.raw(": here\n\n"); c.mute() })
+		p.on("get", func(c *call) {
 			if c.n < 2 {
 				c.reply(c.at("working"))
 				return
 			}
 			c.reply(c.at("completed", c.text("a", "done")))
-		}
+		})
 		if got := p.begin().ends(coord.AttemptCompleted); got != "done" {
 			t.Errorf("the answer is %q", got)
 		}
 	}},
 	{"13 a subscription that is never answered is given up", func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working"))) }
-		p.on["subscribe"] = func(c *call) { c.mute() }
-		p.on["get"] = func(c *call) {
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working"))) })
+		p.on("subscribe", func(c *call) { c.mute() })
+		p.on("get", func(c *call) {
 			if c.n == 0 {
 				c.reply(c.at("working"))
 				return
 			}
 			c.reply(c.at("completed", c.text("a", "done")))
-		}
+		})
 		timing := fast
 		timing.Call, timing.Gone = 200*time.Millisecond, 10*time.Second // a busy machine may answer late, too
 		if got := p.beginWith(timing).ends(coord.AttemptCompleted); got != "done" {
@@ -252,7 +252,7 @@ var sendCases = []fieldCase{
 	}},
 	{"14 a peer that does not answer before the work is done is unknown after a time", func(t *testing.T, p *peer) {
 		p.silent = true
-		p.on["send"] = func(c *call) { c.mute() }
+		p.on("send", func(c *call) { c.mute() })
 		timing := fast
 		timing.Receipt = time.Second // the request must arrive within it
 		if l := p.beginWith(timing).loses(); !strings.Contains(l.Reason, "named no task") {
@@ -262,7 +262,7 @@ var sendCases = []fieldCase{
 	}},
 	{"15 the wish not to wait is in the version's own words, and nothing else is", func(t *testing.T, p *peer) {
 		p.silent = true
-		p.on["send"] = func(c *call) { c.reply(c.wrap("task", c.at("completed"))) }
+		p.on("send", func(c *call) { c.reply(c.wrap("task", c.at("completed"))) })
 		at := p.begin()
 		at.ends(coord.AttemptCompleted)
 		c := p.last("send")

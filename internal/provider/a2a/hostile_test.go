@@ -122,7 +122,7 @@ func TestHostileAnswersToWorkAreUnknown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			both(t, func(t *testing.T, p *peer) {
-				p.on["stream"] = tt.answer
+				p.on("stream", tt.answer)
 				timing := fast
 				if tt.name == "a body in drips" {
 					timing.Receipt = time.Second // of 3 s that the whole body takes
@@ -214,9 +214,10 @@ func cutEverywhere(t *testing.T, p *peer, reset, streams bool) {
 			_ = tcp.SetLinger(0)
 		}
 	}
-	p.on["stream"], p.on["send"] = answer, answer
-	p.on["get"] = func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) }
-	p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
+	p.on("stream", answer)
+	p.on("send", answer)
+	p.on("get", func(c *call) { c.reply(c.at("completed", c.text("a", "done"))) })
+	p.on("subscribe", func(c *call) { c.fail(codeUnsupported, "no") })
 	at := prepare(t, newAdapter(t, fast), p.config(), "the work")
 	for more := true; more; {
 		before := p.count("work")
@@ -299,15 +300,15 @@ func TestHostileAnswersAboutATaskDecideNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			both(t, func(t *testing.T, p *peer) {
-				p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "part", false)) }
-				p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
-				p.on["get"] = func(c *call) {
+				p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "part", false)) })
+				p.on("subscribe", func(c *call) { c.fail(codeUnsupported, "no") })
+				p.on("get", func(c *call) {
 					if c.n < 2 {
 						tt.answer(c)
 						return
 					}
 					c.reply(c.at("completed", c.text("a", "part and rest")))
-				}
+				})
 				timing := fast
 				timing.Call, timing.Gone = 100*time.Millisecond, 5*time.Second
 				if got := p.beginWith(timing).ends(coord.AttemptCompleted); got != "part and rest" {

@@ -27,21 +27,19 @@ type peer struct {
 
 	// Set before the first request.
 	silent bool   // the card says that it cannot stream
-	card   []byte // nil is one that fits
 	path   string // of the card
-	// on are the answers, by what is called: send, stream, get, cancel,
-	// subscribe, list, card. What is not there is answered with "not found".
-	on map[string]func(c *call)
 
-	mu  sync.Mutex
-	got []*call
+	mu      sync.Mutex
+	answers map[string]func(c *call)
+	card    []byte // nil is one that fits
+	got     []*call
 }
 
 // call is one request.
 type call struct {
 	*peer
 	http.ResponseWriter
-	name   string // of on
+	name   string // as in on
 	n      int    // how many of that name came before
 	header http.Header
 	params json.RawMessage
@@ -51,7 +49,7 @@ type call struct {
 }
 
 func newPeer(t testing.TB, version string) *peer {
-	p := &peer{TB: t, version: version, ended: make(chan struct{}), on: map[string]func(*call){}, path: "/.well-known/agent-card.json"}
+	p := &peer{TB: t, version: version, ended: make(chan struct{}), answers: map[string]func(*call){}, path: "/.well-known/agent-card.json"}
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	p.origin = p.server.URL
 	t.Cleanup(func() {
@@ -105,23 +103,49 @@ func (p *peer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p.got = append(p.got, c)
 	p.mu.Unlock()
-	answer := p.on[c.name]
+	name := c.name
+	if strings.HasPrefix(c.task, "signalbox-probe-") {
+		name = "probe"
+	}
+	answer, card := p.answering(name)
 	switch {
-	case strings.HasPrefix(c.task, "signalbox-probe-") && p.on["probe"] == nil:
-		c.fail(codeNotFound, "no such task")
-	case strings.HasPrefix(c.task, "signalbox-probe-"):
-		p.on["probe"](c)
 	case answer != nil:
 		answer(c)
-	case c.name == "card" && p.card != nil:
-		_, _ = w.Write(p.card)
-	case c.name == "card":
+	case name == "card" && card != nil:
+		_, _ = w.Write(card)
+	case name == "card":
 		_, _ = w.Write(cardOf(p.version, p.origin, !p.silent))
 	case c.id == nil:
 		w.WriteHeader(http.StatusNotFound)
 	default:
 		c.fail(codeNotFound, "no such task")
 	}
+}
+
+// on gives the answer to what is called: send, stream, get, cancel, subscribe,
+// list, card, or probe, which is each request about a task that asks whether the
+// peer knows it. What has no answer is answered with "not found". An answer may
+// change while the peer is asked.
+func (p *peer) on(name string, answer func(c *call)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[name] = answer
+}
+
+// shows gives the card, nil is one that fits. It may change while the peer is
+// asked.
+func (p *peer) shows(card []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.card = card
+}
+
+// answering is what answers a request of a name, nil where nothing was given,
+// and the card.
+func (p *peer) answering(name string) (func(c *call), []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers[name], p.card
 }
 
 // count is how many requests of a name came; "work" counts those that begin a

@@ -37,9 +37,9 @@ func TestPartsOfAllKindsAreKeptAndAddressesAreNotFetched(t *testing.T) {
 		if p.version == v10 {
 			parts = append(parts, object{"data": nil})
 		}
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.reply(c.wrap("task", c.at("completed", object{"artifactId": "x", "name": "report", "parts": parts})))
-		}
+		})
 		var got []string
 		_, all := p.begin().last()
 		for _, e := range all {
@@ -66,14 +66,14 @@ func TestPartsOfAllKindsAreKeptAndAddressesAreNotFetched(t *testing.T) {
 
 func TestAnotherTaskInAnswerToALookDecidesNothing(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.events(c.wrap("task", c.at("working")), c.piece("a", "ours", false), c.moved("completed"))
-		}
-		p.on["get"] = func(c *call) {
+		})
+		p.on("get", func(c *call) {
 			other := c.at("failed", c.text("a", "theirs"))
 			other["id"] = "t2"
 			c.reply(other)
-		}
+		})
 		at := p.begin()
 		if got := at.ends(coord.AttemptCompleted); got != "ours" {
 			t.Errorf("the answer is %q", got)
@@ -88,10 +88,10 @@ func TestAnotherTaskInAnswerToALookDecidesNothing(t *testing.T) {
 func TestAnAuthorizationThatThePeerWaitsForIsAsked(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		var given, over atomic.Bool
-		p.on["stream"] = func(c *call) {
+		p.on("stream", func(c *call) {
 			c.reply(c.wrap("task", c.state(c.status("auth-required", "m1", "Log in at https://x.example"))))
-		}
-		p.on["get"] = func(c *call) {
+		})
+		p.on("get", func(c *call) {
 			switch {
 			case over.Load():
 				c.reply(c.at("completed", c.text("a", "done")))
@@ -101,7 +101,7 @@ func TestAnAuthorizationThatThePeerWaitsForIsAsked(t *testing.T) {
 				return
 			}
 			c.reply(c.state(c.status("auth-required", "m1", "Log in at https://x.example")))
-		}
+		})
 		at := p.begin()
 		r := at.asked()
 		if r.Content.Tool != "authorization" || r.Content.Title != "Log in at https://x.example" || !strings.Contains(r.Content.Detail, "outside of Signalbox") {
@@ -167,14 +167,14 @@ func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 			t.Errorf("Respond gave %q, %v", got, err)
 		}
 		// The peer has the answer and has not gone on yet: it is not asked again.
-		p.on["get"] = func(c *call) {
+		p.on("get", func(c *call) {
 			task := c.state(c.status("input-required", "q1", "which?"))
 			task["history"] = []any{object{"messageId": sent, "role": "user", "kind": "message", "parts": []any{}}}
 			if c.n > 12 {
 				task = c.at("completed", c.text("a", "done"))
 			}
 			c.reply(task)
-		}
+		})
 		reattach(r.Origin.Request)
 		e, all := at.last()
 		for _, e := range all {
@@ -191,16 +191,16 @@ func TestALaterProcessKnowsAnAnswerOfAnEarlierOne(t *testing.T) {
 
 func TestALaterProcessShowsOnlyWhatIsNewAndEndsWithTheWhole(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
-		p.on["stream"] = func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "abc", false)); c.hold() }
-		p.on["get"] = func(c *call) {
+		p.on("stream", func(c *call) { c.events(c.wrap("task", c.at("working")), c.piece("a", "abc", false)); c.hold() })
+		p.on("get", func(c *call) {
 			texts := []string{"abc", "abcd", "abcde"}
 			if c.n < len(texts) {
 				c.reply(c.at("working", c.text("a", texts[c.n])))
 				return
 			}
 			c.reply(c.at("completed", c.text("a", "abcdef")))
-		}
-		p.on["subscribe"] = func(c *call) { c.fail(codeUnsupported, "no") }
+		})
+		p.on("subscribe", func(c *call) { c.fail(codeUnsupported, "no") })
 		at := p.begin()
 		receipt := at.until(provider.EventReceipt)[0].Receipt
 		at.until(provider.EventText)
@@ -244,7 +244,7 @@ func TestACardThatChangedSinceTheApprovalStopsTheWork(t *testing.T) {
 		if len(f) != 1 || f[0].Role != "card" || f[0].Path != config.Card || len(f[0].SHA256) != 64 || f[0].Size == 0 {
 			t.Errorf("the identity is %+v", f)
 		}
-		p.card = append(cardOf(p.version, p.origin, true), '\n')
+		p.shows(append(cardOf(p.version, p.origin, true), '\n'))
 		_, err = a.Prepare(t.Context(), provider.Work{Config: agent, Identity: in.Identity})
 		if u := asUnsent(err); u == nil || u.Cause != provider.CauseStale || !strings.Contains(u.Message, "card") {
 			t.Errorf("Prepare gave %v", err)
@@ -300,11 +300,11 @@ func TestFilesOfCertificatesAndKeysThatChangedSinceTheApprovalStopTheWork(t *tes
 
 func TestTheTenantOfTheInterfaceIsInEveryRequest(t *testing.T) {
 	p := newPeer(t, v10)
-	p.card = fmt.Appendf(nil, `{"name":"x","capabilities":{"streaming":true},"supportedInterfaces":[
+	p.shows(fmt.Appendf(nil, `{"name":"x","capabilities":{"streaming":true},"supportedInterfaces":[
 		{"url":"%[1]s/grpc","protocolBinding":"GRPC","protocolVersion":"1.0"},{"url":"%[1]s/old","protocolBinding":"JSONRPC","protocolVersion":"0.3"},
-		{"url":"%[1]s/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":"blue"}]}`, p.origin)
+		{"url":"%[1]s/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":"blue"}]}`, p.origin))
 	p.asking("which?")
-	p.on["cancel"] = func(c *call) { c.fail(codeNotCancelable, "no") }
+	p.on("cancel", func(c *call) { c.fail(codeNotCancelable, "no") })
 	at := p.begin()
 	r := at.asked()
 	_, _ = at.session.Cancel(t.Context())
@@ -342,7 +342,7 @@ func (tokens) Token(string, string) (string, error) { return "s3cret", nil }
 func TestTheCredentialGoesToTheOriginOfTheWorkAlone(t *testing.T) {
 	cards, p := newPeer(t, v10), newPeer(t, v10)
 	cards.card = cardOf(v10, p.origin, true)
-	p.on["stream"] = func(c *call) { c.reply(c.wrap("task", c.at("completed"))) }
+	p.on("stream", func(c *call) { c.reply(c.wrap("task", c.at("completed"))) })
 	guard := &recorder{Guard: netguard.New(netguard.Options{Credentials: tokens{}})}
 	t.Cleanup(guard.Close)
 	config := p.config()
@@ -367,7 +367,7 @@ func TestACardThatWantsACredentialIsToldBeforeAnythingIsSent(t *testing.T) {
 		v03: `"security":[{"bearer":[]}]`, v10: `"securityRequirements":[{"schemes":{"bearer":{"list":[]}}}]`,
 	} {
 		p := newPeer(t, name)
-		p.card = []byte(strings.Replace(string(cardOf(name, p.origin, true)), "{", "{"+security+",", 1))
+		p.shows([]byte(strings.Replace(string(cardOf(name, p.origin, true)), "{", "{"+security+",", 1)))
 		config := p.config()
 		agent := coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}
 		a := newAdapter(t, fast)
@@ -380,12 +380,12 @@ func TestACardThatWantsACredentialIsToldBeforeAnythingIsSent(t *testing.T) {
 			t.Errorf("Prepare gave %v", err)
 		}
 		// A peer that refuses what the card does not speak of.
-		p.card = nil
-		p.on["probe"] = func(c *call) { c.WriteHeader(http.StatusUnauthorized) }
+		p.shows(nil)
+		p.on("probe", func(c *call) { c.WriteHeader(http.StatusUnauthorized) })
 		if in, err := a.Inspect(t.Context(), provider.Target{Config: agent}); err != nil || in.Auth != coord.AuthRequired || in.Problem == "" {
 			t.Errorf("Inspect: %v, %+v", err, in)
 		}
-		p.on["probe"] = func(c *call) { c.fail(codeUnauthenticated, "who are you?") }
+		p.on("probe", func(c *call) { c.fail(codeUnauthenticated, "who are you?") })
 		if in, err := a.Inspect(t.Context(), provider.Target{Config: agent}); err != nil || in.Auth != coord.AuthRequired || in.Problem == "" {
 			t.Errorf("Inspect: %v, %+v", err, in)
 		}

@@ -25,7 +25,7 @@ func keyFile(t *testing.T, keys ...any) string {
 func TestCardsThatTheSDKSignedAreVerified(t *testing.T) {
 	p := newPeer(t, v10)
 	for _, signed := range peers.A2ASignedCards(t, p.origin) {
-		p.card = []byte(signed.Card)
+		p.shows([]byte(signed.Card))
 		config := p.config()
 		config.Keys = keyFile(t, signed.Key)
 		in, err := newAdapter(t, fast).Inspect(t.Context(), provider.Target{Config: coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}})
@@ -35,7 +35,7 @@ func TestCardsThatTheSDKSignedAreVerified(t *testing.T) {
 		if c := signedOf(in); !c.Has {
 			t.Errorf("with the key %s it is told as %+v", signed.Key, c)
 		}
-		p.card = []byte(strings.Replace(signed.Card, "by the SDK", "by nobody", 1))
+		p.shows([]byte(strings.Replace(signed.Card, "by the SDK", "by nobody", 1)))
 		in, _ = newAdapter(t, fast).Inspect(t.Context(), provider.Target{Config: coord.AgentConfig{Route: coord.RouteA2A, A2A: &config}})
 		if c := signedOf(in); c.Has || len(in.Warnings) == 0 {
 			t.Errorf("changed, it is told as %+v, %q", c, in.Warnings)
