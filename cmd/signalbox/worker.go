@@ -118,7 +118,7 @@ func build(declared []directory.Declared, sources map[string]binding.Source) dae
 				Directory:     dir,
 				Presets:       known{},
 				Planning:      planning.New(g.Journal, dir, planning.Options{DataDir: g.Dir, Certifier: proof}),
-				Approval:      approval.New(g.Journal, contents),
+				Approval:      approval.New(g.Journal, contents, loop.AdmitFirst),
 				Scheduler:     loop,
 				Synthesis:     results,
 				Certification: proof,

@@ -142,7 +142,7 @@ func newWorld(t *testing.T, script func(provider.Work) providertest.Script, chan
 		"unset": {Env: "UNSET", Origin: "https://unset.example:8443"},
 	}, binding.Options{Lookup: func(name string) (string, bool) { return map[string]string{"SCOUT_TOKEN": scoutToken}[name], true }})
 	stages := api.Stages{
-		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal, w.contents),
+		Directory: d, Presets: known{}, Planning: w.planning, Approval: approval.New(w.journal, w.contents, loop.AdmitFirst),
 		Scheduler: loop, Synthesis: synthesis.New(w.journal, w.store), Doctor: synthesis.NewDoctor(w.journal, w.store, secrets), Bytes: w.store,
 		Certification: proof,
 		Credentials:   secrets,

@@ -14,10 +14,18 @@ import (
 type Approval struct {
 	journal  *journal.Journal
 	contents workspace.Store
+	admit    Admit
 }
 
-// New makes an Approval on a journal and on the contents of change sets.
-func New(j *journal.Journal, contents workspace.Store) *Approval { return &Approval{j, contents} }
+// Admit admits what may run of a job at once, in the operation that starts it.
+// tasks are those of the job, as they were added.
+type Admit func(tx *journal.Tx, job coord.Job, tasks []coord.Task) error
+
+// New makes an Approval on a journal and on the contents of change sets. Without
+// admit, which may be nil, a job that was started waits to be found.
+func New(j *journal.Journal, contents workspace.Store, admit Admit) *Approval {
+	return &Approval{j, contents, admit}
+}
 
 // operator refuses every other role.
 func operator(by coord.Actor) error {

@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{approval.New(j, contents), t, j, contents}
+	return &world{approval.New(j, contents, nil), t, j, contents}
 }
 
 // do runs fn in the writer.

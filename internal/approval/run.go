@@ -33,8 +33,14 @@ func (p *Approval) Run(ctx context.Context, ref coord.JobRef, digest string, by 
 		if err := willing(tx, job); err != nil {
 			return err
 		}
-		if job, err = start(tx, job, by); err != nil {
+		var tasks []coord.Task
+		if job, tasks, err = start(tx, job, by); err != nil {
 			return err
+		}
+		if p.admit != nil {
+			if err := p.admit(tx, job, tasks); err != nil {
+				return err
+			}
 		}
 		return tx.Answer(job)
 	})
@@ -87,18 +93,19 @@ func willing(tx *journal.Tx, job coord.Job) error {
 	return nil
 }
 
-// start makes the tasks and lets the first of them go.
-func start(tx *journal.Tx, job coord.Job, by coord.Actor) (coord.Job, error) {
+// start makes the tasks, of which those that need nothing are ready.
+func start(tx *journal.Tx, job coord.Job, by coord.Actor) (coord.Job, []coord.Task, error) {
 	now := tx.Now()
 	job, err := job.Apply(coord.JobRun, now)
 	if err != nil {
-		return job, err
+		return job, nil, err
 	}
 	job.Grant = &coord.Grant{Digest: job.Frozen.Digest, By: by, At: now}
 	job.Started = &now
 	if err := tx.PutJob(job, &by); err != nil {
-		return job, err
+		return job, nil, err
 	}
+	tasks := make([]coord.Task, len(job.Frozen.Plan.Tasks))
 	for i, t := range job.Frozen.Plan.Tasks {
 		task := coord.Task{
 			Job: job.ID, Key: t.Key, Index: i, Agent: t.Agent, State: coord.Tasks.Initial,
@@ -106,12 +113,12 @@ func start(tx *journal.Tx, job coord.Job, by coord.Actor) (coord.Job, error) {
 		}
 		if len(t.Needs) == 0 {
 			if task, err = task.Apply(coord.TaskUnblock, "", now); err != nil {
-				return job, err
+				return job, nil, err
 			}
 		}
-		if _, err := tx.AddTask(task); err != nil {
-			return job, err
+		if tasks[i], err = tx.AddTask(task); err != nil {
+			return job, nil, err
 		}
 	}
-	return job, nil
+	return job, tasks, nil
 }

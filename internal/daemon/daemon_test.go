@@ -76,7 +76,7 @@ func build(_ context.Context, g daemon.Ground) (daemon.Parts, error) {
 		Stages: api.Stages{
 			Credentials: binding.New(nil, binding.Options{}),
 			Directory:   agents, Scheduler: loop, Bytes: store,
-			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal, nil),
+			Planning: planning.New(g.Journal, agents, planning.Options{}), Approval: approval.New(g.Journal, nil, loop.AdmitFirst),
 		},
 		Loop: loop,
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,8 +98,11 @@ func fillDisk(mount string) error {
 	// Text fills what SQLite still has, then is refused, and nothing of it
 	// stays; from then on the reserve serves control.
 	data := []byte(`"` + strings.Repeat("text", 16<<10) + `"`)
+	var told []bool // of the last one
 	write := func(update func(context.Context, func(*journal.Tx) error) error) error {
+		told = nil
 		return update(ctx, func(tx *journal.Tx) error {
+			tx.Ended(func(committed bool) { told = append(told, committed) })
 			// The job has a new name until something of it is kept.
 			tx.Append(coord.Event{Kind: coord.AttemptText, Job: coord.JobID(fmt.Sprint("job_", j.Head())), Data: data})
 			return nil
@@ -109,6 +113,9 @@ func fillDisk(mount string) error {
 	if coord.CodeOf(err) != coord.Unavailable {
 		return fmt.Errorf("text on a full disk: %w", err)
 	}
+	if !slices.Equal(told, []bool{false}) {
+		return fmt.Errorf("text that was refused was told as committed: %v", told)
+	}
 	head := j.Head()
 	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the reserve is still there: %w", err)
@@ -118,6 +125,9 @@ func fillDisk(mount string) error {
 	}
 	if err := write(j.Update); err != nil || j.Head() != head+1 {
 		return fmt.Errorf("control on a full disk: head %d after %d: %w", j.Head(), head, err)
+	}
+	if !slices.Equal(told, []bool{true}) {
+		return fmt.Errorf("control on a full disk was told as %v", told)
 	}
 	if err := j.View(ctx, func(v *journal.View) error {
 		found, err := v.Events(0, journal.EventFilter{Job: coord.JobID(fmt.Sprint("job_", head))}, 9)

@@ -142,7 +142,14 @@ type Tx struct {
 	// head and moved are those of the journal, what is not committed included.
 	head, moved int64
 	err         error // first failure of a write; fails the operation
+	op          *operation
 }
+
+// Ended has fn called as soon as it is known what became of this run of the
+// operation, before Update returns: whether what it wrote was committed. false
+// means that it was undone, or that the database failed and nobody knows. fn
+// must not call the journal, nor wait for anything.
+func (tx *Tx) Ended(fn func(committed bool)) { tx.op.ends = append(tx.op.ends, fn) }
 
 // exec runs one writing statement. Its failure fails the operation even when
 // the caller overlooks it; expect a clash with ON CONFLICT, not with an error.

@@ -31,6 +31,15 @@ type operation struct {
 	taken atomic.Bool
 	done  chan error
 	err   error
+	ends  []func(committed bool) // of the last run
+}
+
+// end tells what became of the last run.
+func (op *operation) end(committed bool) {
+	for _, fn := range op.ends {
+		fn(committed)
+	}
+	op.ends = nil
 }
 
 // Update runs fn in the writer and returns after COMMIT. It is the control
@@ -167,6 +176,7 @@ func (j *Journal) batch(first *operation) {
 		j.log.Error("the disk is full: the reserve was released, and only control operations are written until there is space")
 		head, moved, err = j.transact(func(tx *Tx) {
 			for _, op := range ops {
+				op.end(false)
 				if tx.s.broken == nil {
 					j.runIn(tx, op)
 				}
@@ -190,6 +200,7 @@ func (j *Journal) batch(first *operation) {
 			j.publish(head, moved)
 		}
 		for _, op := range ops {
+			op.end(true)
 			op.done <- op.err
 		}
 	}
@@ -202,6 +213,7 @@ func (j *Journal) batch(first *operation) {
 func (j *Journal) finish(ops []*operation, err error) {
 	j.fail(err)
 	for _, op := range ops {
+		op.end(false)
 		op.done <- err
 	}
 }
@@ -288,7 +300,7 @@ func (j *Journal) undo(s *session, kept int) error {
 // nothing of it is left.
 func (j *Journal) runIn(tx *Tx, op *operation) {
 	head, moved, mark := tx.head, tx.moved, len(tx.s.writes)
-	tx.ctx, tx.err, tx.now = op.ctx, nil, coord.Moment{}
+	tx.op, tx.ctx, tx.err, tx.now = op, op.ctx, nil, coord.Moment{}
 	if !op.control && !j.reserve.held() {
 		op.err = coord.Errorf(coord.Unavailable, "the disk of the data directory is full, and what is left is kept for control: free some space")
 		return
@@ -296,6 +308,9 @@ func (j *Journal) runIn(tx *Tx, op *operation) {
 	op.err = j.call(tx, op)
 	if op.err == nil {
 		op.err = tx.err
+	}
+	if op.err != nil {
+		op.end(false)
 	}
 	if tx.s.broken != nil || op.err == nil || len(tx.s.writes) == mark {
 		return

@@ -233,6 +233,35 @@ func TestAnOperationThatEndsItsGoroutineFailsTheJournalInsteadOfHanging(t *testi
 	<-j.Failed()
 }
 
+func TestTheEndOfAnOperationIsToldAsItWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(tx *journal.Tx) error
+		want bool
+	}{
+		"committed": {func(*journal.Tx) error { return nil }, true},
+		"failed":    {func(*journal.Tx) error { return errors.New("no") }, false},
+		"a write of it failed": {func(tx *journal.Tx) error {
+			tx.Append(coord.Event{Kind: coord.JobChanged, Data: []byte("{")})
+			return nil
+		}, false},
+		"panicked":         {func(*journal.Tx) error { panic("no") }, false},
+		"ended the writer": {func(*journal.Tx) error { runtime.Goexit(); return nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := openAt(t, t.TempDir())
+			var told []bool
+			err := j.Update(t.Context(), func(tx *journal.Tx) error {
+				tx.Append(coord.Event{Kind: coord.JobChanged})
+				tx.Ended(func(committed bool) { told = append(told, committed) })
+				return c.then(tx)
+			})
+			if diff := cmp.Diff([]bool{c.want}, told); diff != "" || c.want != (err == nil) {
+				t.Errorf("Update gave %v, told (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 func TestVirtualTimePassesWhileAJournalIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := openMemory(t)

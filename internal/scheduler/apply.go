@@ -73,37 +73,80 @@ func (s *Scheduler) with(id coord.AttemptID, fn func(*owner) bool) bool {
 	return o != nil && fn(o)
 }
 
-// admit gives a task its next attempt and an owner for it. The owner begins to
-// prepare while the admission is still on its way to the disk: what it starts is
-// in the ledger before it runs, and is sent nothing before the intent, which is
-// a later commit.
+// admit gives a task its next attempt and an owner for it.
 func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
-	var o *owner
-	did, err := s.commit(ctx, func(tx *journal.Tx) error {
-		if o != nil {
-			o.leave(errOver) // what this function did before was undone
-			o = nil
-		}
-		now, err := tx.Task(coord.TaskRef{ID: t.ID})
+	return s.commit(ctx, func(tx *journal.Tx) error {
+		now, planned, frozen, err := frozenTask(&tx.View, t.ID)
 		if err != nil {
 			return err
 		}
-		planned, frozen, err := frozenTask(&tx.View, now)
-		if err != nil {
-			return err
-		}
-		a, err := tx.AddAttempt(now, frozen.Config.Route, s.Host)
-		if err != nil {
-			return err
-		}
-		w, err := orderFor(&tx.View, a, now, planned, frozen)
-		o = s.own(ctx, a, func(o *owner) { o.run(w, err) })
-		return nil
+		return s.start(ctx, tx, now, planned, frozen)
 	})
-	if !did && o != nil {
-		o.leave(errOver)
+}
+
+// AdmitFirst admits the first tasks of a job in the operation that starts it, as
+// far as there is room for them: one commit says that the job was approved and
+// what runs of it. The others are left to Run, and all where Run has not begun or
+// is to stop. tasks are those of the job, as they were added.
+func (s *Scheduler) AdmitFirst(tx *journal.Tx, j coord.Job, tasks []coord.Task) error {
+	s.mu.Lock()
+	open := s.open
+	if open {
+		s.admissions++
+		tx.Ended(func(bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.admissions--
+			s.nudge()
+		})
 	}
-	return did, err
+	s.mu.Unlock()
+	if !open {
+		return nil
+	}
+	paused, err := tx.Paused()
+	if err != nil {
+		return err
+	}
+	leases, err := tx.Leases()
+	if err != nil {
+		return err
+	}
+	st := s.here()
+	st.hold(paused, leases)
+	st.tasks = map[coord.JobID][]coord.Task{j.ID: tasks}
+	for _, t := range admissible(st, j, tx.Now()) {
+		planned, frozen, err := frozenAs(j, t)
+		if err != nil {
+			return err
+		}
+		// The owner outlives the request that approved.
+		if err := s.start(context.Background(), tx, t, planned, frozen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start gives a task its next attempt and an owner for it. The owner begins to
+// prepare while the admission is still on its way to the disk: what it starts is
+// in the ledger before it runs, and is sent nothing before the intent, which is a
+// later commit.
+func (s *Scheduler) start(ctx context.Context, tx *journal.Tx, t coord.Task, planned coord.PlanTask, frozen coord.FrozenTask) error {
+	a, err := tx.AddAttempt(t, frozen.Config.Route, s.Host)
+	if err != nil {
+		return err
+	}
+	w, err := orderFor(&tx.View, a, t, planned, frozen)
+	o := s.own(ctx, a, admitting, func(o *owner) { o.run(w, err) })
+	tx.Ended(func(committed bool) {
+		if !committed {
+			o.leave(errOver)
+		} else {
+			o.admitted()
+		}
+	})
+	return nil
 }
 
 // reattach takes an attempt of an earlier owner over and follows it.
@@ -115,14 +158,14 @@ func (s *Scheduler) reattach(ctx context.Context, a coord.Attempt) (bool, error)
 		})
 	})
 	if did {
-		s.own(ctx, a, (*owner).resume)
+		s.own(ctx, a, preparing, (*owner).resume)
 	}
 	return did, err
 }
 
 // own starts the goroutine that follows an attempt.
-func (s *Scheduler) own(ctx context.Context, a coord.Attempt, run func(*owner)) *owner {
-	o := newOwner(ctx, s, a)
+func (s *Scheduler) own(ctx context.Context, a coord.Attempt, at phase, run func(*owner)) *owner {
+	o := newOwner(ctx, s, a, at)
 	s.mu.Lock()
 	s.owners[a.ID] = o
 	s.mu.Unlock()
@@ -173,12 +216,21 @@ func ended(a coord.Attempt, at coord.Moment) coord.Attempt {
 	return a.Note(coord.Evidence{Source: "signalbox", Fact: "the agent's processes are gone", At: at})
 }
 
-// frozenTask gives a task as planned and as frozen.
-func frozenTask(v *journal.View, t coord.Task) (coord.PlanTask, coord.FrozenTask, error) {
+// frozenTask gives a task, also as planned and as frozen.
+func frozenTask(v *journal.View, id coord.TaskID) (t coord.Task, planned coord.PlanTask, frozen coord.FrozenTask, err error) {
+	if t, err = v.Task(coord.TaskRef{ID: id}); err != nil {
+		return t, planned, frozen, err
+	}
 	j, err := v.Job(coord.JobRef{ID: t.Job})
 	if err != nil {
-		return coord.PlanTask{}, coord.FrozenTask{}, err
+		return t, planned, frozen, err
 	}
+	planned, frozen, err = frozenAs(j, t)
+	return t, planned, frozen, err
+}
+
+// frozenAs is frozenTask where the job is known.
+func frozenAs(j coord.Job, t coord.Task) (coord.PlanTask, coord.FrozenTask, error) {
 	if j.Frozen == nil || t.Index >= len(j.Frozen.Tasks) || t.Index >= len(j.Frozen.Plan.Tasks) {
 		return coord.PlanTask{}, coord.FrozenTask{}, coord.Errorf(coord.Internal, "job %d has no frozen task %s", j.Number, t.Key)
 	}

@@ -171,11 +171,7 @@ func (s *Scheduler) examine(ctx context.Context, r coord.Request) (bool, error) 
 func (s *Scheduler) spaceOf(ctx context.Context, id coord.TaskID) (coord.WorkspaceIdentity, error) {
 	var space coord.WorkspaceIdentity
 	err := s.Journal.View(ctx, func(v *journal.View) error {
-		t, err := v.Task(coord.TaskRef{ID: id})
-		if err != nil {
-			return err
-		}
-		_, frozen, err := frozenTask(v, t)
+		_, _, frozen, err := frozenTask(v, id)
 		if err == nil && frozen.Space != nil {
 			space = *frozen.Space
 		}

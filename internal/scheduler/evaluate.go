@@ -26,7 +26,10 @@ type state struct {
 	held     map[string]int // leases taken, by name
 	host     string
 	// closed: nothing new is admitted, because the operator paused or drains.
-	closed bool
+	closed, draining bool
+	// admissions: a job's first tasks are being admitted with its approval, which
+	// may be in none of the above yet.
+	admissions bool
 	// lowDisk: nothing new is admitted until there is space again.
 	lowDisk bool
 	// stopping: the process is to end; attempts that cannot be asked for later
@@ -44,7 +47,8 @@ type ownership struct {
 type phase int
 
 const (
-	preparing phase = iota + 1
+	admitting phase = iota + 1 // the attempt is not committed yet
+	preparing
 	following
 	stopped // the provider was asked to stop
 )
@@ -141,6 +145,19 @@ func evaluate(s state, now coord.Moment) ([]action, time.Duration) {
 		e.job(j, free)
 	}
 	return e.actions, e.wake
+}
+
+// admissible are the tasks of a job that can be admitted now.
+func admissible(s state, j coord.Job, now coord.Moment) []coord.Task {
+	e := evaluation{state: s, now: now, wake: forever}
+	e.job(j, e.free())
+	var out []coord.Task
+	for _, a := range e.actions {
+		if a, ok := a.(admit); ok {
+			out = append(out, a.task)
+		}
+	}
+	return out
 }
 
 type evaluation struct {

@@ -110,6 +110,7 @@ func TestEvaluateDecidesFromTheStateAlone(t *testing.T) {
 		{"an unknown of an askable route may still run", with(running(time.Minute), follow(coord.Attempt{ID: "t", State: coord.AttemptUnknown, Activity: coord.MayRun, Route: coord.RouteA2A}, 0)), "", forever},
 		{"with a receipt, an askable route is followed again", with(running(time.Minute), follow(coord.Attempt{ID: "t", Route: coord.RouteA2A, State: coord.AttemptWorking, Receipt: &coord.Receipt{}}, 0)), "reattach t", forever},
 		{"without one it is lost", with(running(time.Minute), follow(coord.Attempt{ID: "t", Route: coord.RouteA2A, State: coord.AttemptSending}, 0)), "lose t", forever},
+		{"an owner whose attempt is on its way to the disk is left alone", state{owned: map[coord.AttemptID]ownership{"t": {admitting, "x"}}}, "", forever},
 		{"an owner that prepares for nothing is told", state{owned: map[coord.AttemptID]ownership{"t": {preparing, "x"}}}, "dismiss t", forever},
 		{"stopping cancels", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), following)), func(s *state) { s.stopping = true }), "cancel t (shutdown)", forever},
 		{"an answer is delivered", with(with(running(time.Minute), follow(attempt(coord.AttemptWorking, coord.CancelNone), following)), func(s *state) {

@@ -51,10 +51,10 @@ type owner struct {
 	over    bool // an end was committed
 }
 
-func newOwner(ctx context.Context, s *Scheduler, a coord.Attempt) *owner {
+func newOwner(ctx context.Context, s *Scheduler, a coord.Attempt, at phase) *owner {
 	ctx, end := context.WithCancelCause(ctx)
 	testing, endTest := context.WithCancelCause(ctx)
-	return &owner{testing: testing, endTest: endTest, s: s, id: a.ID, job: a.Job, task: a.Task, agent: a.Agent, ctx: ctx, end: end, at: preparing,
+	return &owner{testing: testing, endTest: endTest, s: s, id: a.ID, job: a.Job, task: a.Task, agent: a.Agent, ctx: ctx, end: end, at: at,
 		asked: map[string]coord.RequestID{}, answer: newTranscript(s.Redactor)}
 }
 
@@ -62,6 +62,15 @@ func (o *owner) phase() phase {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.at
+}
+
+// admitted notes that the attempt is committed.
+func (o *owner) admitted() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.at == admitting {
+		o.at = preparing
+	}
 }
 
 // leave tells the goroutine to end for cause; false when it was told already.
@@ -425,11 +434,7 @@ type order struct {
 }
 
 func orderOf(v *journal.View, a coord.Attempt) (order, error) {
-	t, err := v.Task(coord.TaskRef{ID: a.Task})
-	if err != nil {
-		return order{}, err
-	}
-	planned, frozen, err := frozenTask(v, t)
+	t, planned, frozen, err := frozenTask(v, a.Task)
 	if err != nil {
 		return order{}, err
 	}

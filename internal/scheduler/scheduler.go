@@ -73,8 +73,11 @@ type Scheduler struct {
 	unproven map[coord.AttemptID]bool // sessions that could not be ended
 	landing  bool                     // a change set is landing now
 	draining bool
-	idle     chan struct{} // closed when nothing runs while draining
-	work     sync.WaitGroup
+	// open: Run follows what others admit. admissions counts those under way.
+	open       bool
+	admissions int
+	idle       chan struct{} // closed when nothing runs while draining
+	work       sync.WaitGroup
 }
 
 // New makes a Scheduler.
@@ -112,6 +115,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for {
 		seen := s.Journal.Head()
 		stopping := ctx.Err() != nil
+		s.mu.Lock()
+		s.open = !stopping
+		s.mu.Unlock()
 		st, err := s.load(doing, &agenda, stopping)
 		if err != nil {
 			return err
@@ -146,7 +152,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // settled reports whether nothing runs that this process answers for, and
 // tells those who wait until nothing runs at all.
 func (s *Scheduler) settled(st state) bool {
-	settled, idle := true, true
+	settled, idle := !st.admissions, !st.admissions
 	for _, a := range st.attempts {
 		if a.Live() {
 			idle = false
@@ -155,7 +161,7 @@ func (s *Scheduler) settled(st state) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining && idle {
+	if st.draining && idle {
 		select {
 		case <-s.idle:
 		default:
@@ -203,13 +209,31 @@ func (s *Scheduler) nudge() {
 
 // load reads all that evaluate needs, by way of what was read before.
 func (s *Scheduler) load(ctx context.Context, agenda *journal.Agenda, stopping bool) (state, error) {
-	st := state{
-		owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
-		held: map[string]int{}, host: s.Host, stopping: stopping,
-	}
 	// The owners are read before the journal: an owner that leaves in between
 	// has committed how its attempt ended.
+	st := s.here()
+	st.stopping = stopping
+	err := s.Journal.View(ctx, func(v *journal.View) error { return agenda.Read(v) })
+	if err != nil {
+		return st, err
+	}
+	st.jobs, st.tasks, st.attempts, st.requests, st.changes = agenda.Jobs, agenda.Tasks, agenda.Attempts, agenda.Requests, agenda.ChangeSets
+	st.hold(agenda.Paused, agenda.Leases)
+	return st, nil
+}
+
+// here is the part of the state that this process knows without the journal's
+// rows.
+func (s *Scheduler) here() state {
+	st := state{
+		owned: map[coord.AttemptID]ownership{}, busy: map[coord.RequestID]bool{}, unproven: map[coord.AttemptID]bool{},
+		held: map[string]int{}, host: s.Host,
+	}
+	if free, err := s.Journal.Free(); err != nil || free < coord.MinFreeSpace {
+		st.lowDisk = true
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for id, o := range s.owners {
 		st.owned[id] = ownership{o.phase(), o.agent}
 	}
@@ -219,21 +243,16 @@ func (s *Scheduler) load(ctx context.Context, agenda *journal.Agenda, stopping b
 	for id := range s.unproven {
 		st.unproven[id] = true
 	}
-	st.closed, st.landing = s.draining, s.landing
-	s.mu.Unlock()
-	err := s.Journal.View(ctx, func(v *journal.View) error { return agenda.Read(v) })
-	if err != nil {
-		return st, err
-	}
-	st.jobs, st.tasks, st.attempts, st.requests, st.changes = agenda.Jobs, agenda.Tasks, agenda.Attempts, agenda.Requests, agenda.ChangeSets
-	st.closed = st.closed || agenda.Paused
-	for _, l := range agenda.Leases {
+	st.draining, st.landing, st.admissions = s.draining, s.landing, s.admissions > 0
+	return st
+}
+
+// hold adds what keeps tasks from being admitted.
+func (st *state) hold(paused bool, leases []journal.Lease) {
+	st.closed = paused || st.draining
+	for _, l := range leases {
 		st.held[l.Name]++
 	}
-	if free, err := s.Journal.Free(); err != nil || free < coord.MinFreeSpace {
-		st.lowDisk = true
-	}
-	return st, nil
 }
 
 // SetPaused stops or opens the admission of tasks; what runs goes on.

@@ -195,35 +195,46 @@ func (w *world) approve(p coord.Plan) coord.JobID {
 	w.t.Helper()
 	var id coord.JobID
 	w.update(func(tx *journal.Tx) error {
-		frozen := &coord.Frozen{Plan: p, Digest: "d"}
-		for _, t := range p.Tasks {
-			frozen.Tasks = append(frozen.Tasks, coord.FrozenTask{Key: t.Key, Agent: t.Agent, Revision: 1, Config: coord.AgentConfig{Route: w.fake.Route()}, Space: w.space})
-		}
-		j, err := tx.AddJob(coord.Job{Plan: p, Frozen: frozen, By: operator})
+		j, tasks, err := w.started(tx, p)
 		if err != nil {
 			return err
 		}
-		now := tx.Now()
-		if j, err = j.Apply(coord.JobRun, now); err != nil {
-			return err
-		}
-		j.Started, id = &now, j.ID
-		if err := tx.PutJob(j, &operator); err != nil {
-			return err
-		}
-		for i, t := range p.Tasks {
-			state := coord.TaskBlocked
-			if len(t.Needs) == 0 {
-				state = coord.TaskReady
-			}
-			if _, err := tx.AddTask(coord.Task{Job: j.ID, Key: t.Key, Index: i, Agent: t.Agent, State: state, Needs: t.Needs}); err != nil {
-				return err
-			}
-		}
-		return nil
+		id = j.ID
+		return w.scheduler.AdmitFirst(tx, j, tasks)
 	})
 	synctest.Wait()
 	return id
+}
+
+// started is a job of a plan, and its tasks, that was approved just now.
+func (w *world) started(tx *journal.Tx, p coord.Plan) (coord.Job, []coord.Task, error) {
+	frozen := &coord.Frozen{Plan: p, Digest: "d"}
+	for _, t := range p.Tasks {
+		frozen.Tasks = append(frozen.Tasks, coord.FrozenTask{Key: t.Key, Agent: t.Agent, Revision: 1, Config: coord.AgentConfig{Route: w.fake.Route()}, Space: w.space})
+	}
+	j, err := tx.AddJob(coord.Job{Plan: p, Frozen: frozen, By: operator})
+	if err != nil {
+		return j, nil, err
+	}
+	now := tx.Now()
+	if j, err = j.Apply(coord.JobRun, now); err != nil {
+		return j, nil, err
+	}
+	j.Started = &now
+	if err := tx.PutJob(j, &operator); err != nil {
+		return j, nil, err
+	}
+	tasks := make([]coord.Task, len(p.Tasks))
+	for i, t := range p.Tasks {
+		state := coord.TaskBlocked
+		if len(t.Needs) == 0 {
+			state = coord.TaskReady
+		}
+		if tasks[i], err = tx.AddTask(coord.Task{Job: j.ID, Key: t.Key, Index: i, Agent: t.Agent, State: state, Needs: t.Needs}); err != nil {
+			return j, nil, err
+		}
+	}
+	return j, tasks, nil
 }
 
 func (w *world) update(fn func(tx *journal.Tx) error) {

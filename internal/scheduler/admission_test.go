@@ -1,0 +1,187 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/journal"
+	"signalbox/internal/provider"
+	"signalbox/internal/provider/providertest"
+)
+
+// slow is an agent that takes a minute to prepare.
+func slow() func(provider.Work) providertest.Script {
+	s := completes(0, "ok")
+	s.SetupDelay = time.Minute
+	return providertest.Always(s)
+}
+
+func TestWhatThereIsRoomForIsAdmittedByTheCommitThatApproves(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(tx *journal.Tx, w *world) error
+		lines  [][]string
+		want   []string
+	}{
+		"tasks that need nothing":     {lines: [][]string{{"a", "x"}, {"b", "y"}, {"c", "z", "a"}}, want: []string{"a", "b"}},
+		"one of each agent":           {lines: [][]string{{"a", "x"}, {"b", "x"}, {"c", "y"}}, want: []string{"a", "c"}},
+		"four at once":                {lines: [][]string{{"a", "u"}, {"b", "v"}, {"c", "w"}, {"d", "x"}, {"e", "y"}}, want: []string{"a", "b", "c", "d"}},
+		"none while the door is shut": {before: func(tx *journal.Tx, _ *world) error { return tx.SetPaused(true, operator) }, lines: [][]string{{"a", "x"}}},
+		"none while it drains":        {before: func(_ *journal.Tx, w *world) error { w.scheduler.Drain(); return nil }, lines: [][]string{{"a", "x"}}},
+		"none of an agent that works": {before: func(tx *journal.Tx, _ *world) error { return tx.Acquire("agent:x", "att_other", 1) }, lines: [][]string{{"a", "x"}, {"b", "y"}}, want: []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live(t, slow(), func(w *world) {
+				var got []string
+				w.update(func(tx *journal.Tx) error {
+					if c.before != nil {
+						if err := c.before(tx, w); err != nil {
+							return err
+						}
+					}
+					j, tasks, err := w.started(tx, plan(time.Hour, c.lines...))
+					if err != nil {
+						return err
+					}
+					if err := w.scheduler.AdmitFirst(tx, j, tasks); err != nil {
+						return err
+					}
+					attempts, err := tx.Attempts(j.ID)
+					for _, a := range attempts {
+						got = append(got, a.Key)
+					}
+					return err
+				})
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("admitted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsSettledWhileSomethingIsAdmitted(t *testing.T) {
+	s := New(Options{})
+	s.Drain()
+	if s.settled(state{draining: true, admissions: true}) {
+		t.Error("settled beside an admission")
+	}
+	if isClosed(s.idle) {
+		t.Error("idle beside an admission")
+	}
+	// What was read before the drain began may have been followed by an admission.
+	if s.settled(state{}); isClosed(s.idle) {
+		t.Error("idle by what was read before the drain")
+	}
+	if !s.settled(state{draining: true}) || !isClosed(s.idle) {
+		t.Error("not settled, or not idle, with nothing to do")
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestAnAttemptIsItsOwnersOnceItIsCommitted(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		w.update(func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"a", "x"}))
+			if err := errors.Join(err, w.scheduler.AdmitFirst(tx, j, tasks)); err != nil {
+				return err
+			}
+			if got := w.phases(); len(got) != 1 || got[0] != admitting {
+				t.Errorf("before the commit it is at %v", got)
+			}
+			return nil
+		})
+		if got := w.phases(); len(got) != 1 || got[0] != preparing {
+			t.Errorf("after the commit it is at %v", got)
+		}
+	})
+}
+
+func (w *world) phases() []phase {
+	w.scheduler.mu.Lock()
+	defer w.scheduler.mu.Unlock()
+	var out []phase
+	for _, o := range w.scheduler.owners {
+		out = append(out, o.phase())
+	}
+	return out
+}
+
+func TestAnApprovalThatFailsAfterItsAdmissionRunsNothing(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		refused := errors.New("refused")
+		err := w.journal.Update(context.Background(), func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"a", "x"}))
+			return errors.Join(err, w.scheduler.AdmitFirst(tx, j, tasks), refused)
+		})
+		if !errors.Is(err, refused) {
+			t.Errorf("the approval gave %v", err)
+		}
+		synctest.Wait()
+		w.scheduler.mu.Lock()
+		owners, admissions := len(w.scheduler.owners), w.scheduler.admissions
+		w.scheduler.mu.Unlock()
+		if owners != 0 || admissions != 0 {
+			t.Errorf("%d attempts are followed, %d are being admitted", owners, admissions)
+		}
+		w.approve(plan(time.Hour, []string{"a", "x"})) // the agent is free
+		w.sleep(2 * time.Minute)
+		w.expect("completed a:completed")
+		if n := len(w.fake.Sent()); n != 1 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
+func TestAStopBesideAnAdmissionEndsWhatWasAdmitted(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		w.update(func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"a", "x"}))
+			if err != nil {
+				return err
+			}
+			if err := w.scheduler.AdmitFirst(tx, j, tasks); err != nil {
+				return err
+			}
+			w.stop(errOver)
+			select {
+			case <-w.done:
+				t.Error("the scheduler ended while an attempt was being admitted")
+			case <-time.After(time.Second):
+			}
+			return nil
+		})
+		<-w.done
+		a := w.attempt("a")
+		if a.Live() || len(w.fake.Sent()) != 0 {
+			t.Errorf("the attempt is %s, sent %d", a.State, len(w.fake.Sent()))
+		}
+		w.update(func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"a", "x"}))
+			if err := errors.Join(err, w.scheduler.AdmitFirst(tx, j, tasks)); err != nil {
+				return err
+			}
+			attempts, err := tx.Attempts(j.ID)
+			if len(attempts) > 0 {
+				t.Error("a task was admitted after the end")
+			}
+			return err
+		})
+		if err := w.journal.Close(); err != nil {
+			t.Error(err)
+		}
+		w.begin()
+	})
+}
