@@ -17,6 +17,8 @@ import (
 const (
 	dispatchRounds = 31
 	dispatchAgents = 5
+	// unwatched is more than any dispatch takes.
+	unwatched = 50 * time.Millisecond
 )
 
 func dispatchAgent(i int) string { return "echo-" + strconv.Itoa(i) }
@@ -91,6 +93,12 @@ func (w *world) dispatch(ctx context.Context, agent string) (time.Duration, erro
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { arrived = time.Now() }})
 	if _, err := w.Run(traced, ref, digest); err != nil {
 		return 0, err
+	}
+	// As after `job run`, nobody follows.
+	select {
+	case <-time.After(unwatched):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
 	text, err := w.finished(ctx, ref, cursor)
 	if err != nil {
