@@ -93,13 +93,20 @@ func (p *Planner) Continue(ctx context.Context, ref coord.JobRef, plan coord.Pla
 
 // Again drafts a job once more with what the operator has to say of it: the
 // same tasks, each on top of the changes that it made and that nobody
-// discarded, with its result as data. It is a Conflict while that job runs.
+// discarded, with its result as data. It is a Conflict while that job runs, and
+// when its plan fits no longer.
 func (p *Planner) Again(ctx context.Context, ref coord.JobRef, message string, by coord.Actor) (coord.Job, error) {
 	if err := mayDraft(by); err != nil {
 		return coord.Job{}, err
 	}
-	if strings.TrimSpace(message) == "" {
-		return coord.Job{}, coord.InvalidFields("the job cannot be drafted again", []coord.Field{{Pointer: "/message", Message: "required: what is to be done differently"}})
+	wrong := func(format string, args ...any) error {
+		return coord.InvalidFields("the job cannot be drafted again", []coord.Field{{Pointer: "/message", Message: fmt.Sprintf(format, args...)}})
+	}
+	switch {
+	case strings.TrimSpace(message) == "":
+		return coord.Job{}, wrong("required: what is to be done differently")
+	case !utf8.ValidString(message):
+		return coord.Job{}, wrong("not valid UTF-8")
 	}
 	e, err := p.ended(ctx, ref)
 	if err != nil {
@@ -122,6 +129,9 @@ func (p *Planner) Again(ctx context.Context, ref coord.JobRef, message string, b
 	for i := range plan.Tasks {
 		t := &plan.Tasks[i]
 		t.Instruction = strings.TrimRight(t.Instruction, "\n") + "\n\n" + message
+		if n := len(t.Instruction); n > coord.MaxInstruction {
+			return e.job, wrong("with the instruction of task %s it is %d bytes; at most %d", t.Key, n, coord.MaxInstruction)
+		}
 		if base := newest(sets, t.Key); base != nil && t.Writes == coord.Staged {
 			t.Base = fmt.Sprintf("c%d", base.Number)
 		}
@@ -132,7 +142,8 @@ func (p *Planner) Again(ctx context.Context, ref coord.JobRef, message string, b
 		t.Inputs = nil
 		inputs[t.Key] = bounded(ins)
 	}
-	return p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "again"}, inputs, by)
+	job, err := p.draft(ctx, plan, &coord.JobOrigin{Job: e.job.ID, Number: e.job.Number, How: "again"}, inputs, by)
+	return job, outdated(e.job, err)
 }
 
 // newest gives the last change set of a task that nobody discarded.

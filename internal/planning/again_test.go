@@ -124,16 +124,19 @@ func TestRetryDraftsTheUnfinishedWithCompletedResultsAsInputs(t *testing.T) {
 	}
 }
 
-func TestRetryOfAPlanThatFitsNoLongerIsAConflictThatSaysWhy(t *testing.T) {
+func TestWhatIsDraftedAgainAndFitsNoLongerIsAConflictThatSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	j := w.draft(t, plan(task("one"), task("two")))
 	w.run(t, j, map[string]string{"one": "fail", "two": "fail"})
 	off := agent("codex")
 	off.Enabled = false
 	w.agents.known["codex"] = off
-	_, err := w.Retry(t.Context(), number(j), operator)
-	if coord.CodeOf(err) != coord.Conflict || strings.Count(err.Error(), "agent enable codex") != 1 {
-		t.Errorf("the retry gave %v", err)
+	_, retried := w.Retry(t.Context(), number(j), operator)
+	_, again := w.Again(t.Context(), number(j), "more", operator)
+	for _, err := range []error{retried, again} {
+		if coord.CodeOf(err) != coord.Conflict || strings.Count(err.Error(), "agent enable codex") != 1 {
+			t.Errorf("it gave %v", err)
+		}
 	}
 }
 

@@ -220,6 +220,7 @@ func TestAgainIsRefusedWithoutAMessageAndWhereWorkCouldBeDoneTwice(t *testing.T)
 	}{
 		"no message":         {map[string]string{"a": "done"}, "", operator, coord.Invalid},
 		"a blank message":    {map[string]string{"a": "done"}, " \n\t", operator, coord.Invalid},
+		"no text":            {map[string]string{"a": "done"}, "more\xff", operator, coord.Invalid},
 		"a reader":           {map[string]string{"a": "done"}, "more", reader, coord.Forbidden},
 		"a draft":            {nil, "more", operator, coord.Conflict},
 		"a running job":      {map[string]string{"a": "run"}, "more", operator, coord.Conflict},

@@ -68,17 +68,18 @@ func gate(ctx context.Context, args []string, out io.Writer, ci bool) (bool, err
 		}
 		exits = exits && ok
 	}
+	// These wait for processes most of the time: two tests a core.
+	waiting := []string{"-parallel", strconv.Itoa(2 * runtime.NumCPU())}
 	if patterns := strings.Fields(*plain); len(patterns) > 0 {
-		ok, err := r.goTest(ctx, slices.Concat(common, patterns))
+		ok, err := r.goTest(ctx, slices.Concat(common, waiting, patterns))
 		if err != nil {
 			return false, err
 		}
 		exits = exits && ok
 	}
 	if patterns := strings.Fields(*fault); len(patterns) > 0 {
-		// They wait for processes most of the time: two of them a core.
-		beside := []string{"-tags", "fault", "-run", "Sweep|Death", "-parallel", strconv.Itoa(2 * runtime.NumCPU())}
-		ok, err := r.goTest(ctx, slices.Concat(common, beside, patterns))
+		crashes := []string{"-tags", "fault", "-run", "Sweep|Death"}
+		ok, err := r.goTest(ctx, slices.Concat(common, waiting, crashes, patterns))
 		if err != nil {
 			return false, err
 		}
