@@ -188,7 +188,7 @@ func TestRunWithoutOurProgramSaysSo(t *testing.T) {
 
 func TestStageThatNobodyTakesEnds(t *testing.T) {
 	box := newBox(t)
-	box.HurrySpares(100*time.Millisecond, 10*time.Millisecond)
+	box.HurrySpares(2*time.Second, 10*time.Millisecond)
 	box.Announce(coord.TierNamespaces)
 	spare(t, os.Getpid())
 	eventually(t, "it is gone", func() bool { return len(spares(t, os.Getpid())) == 0 })
