@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,9 @@ func TestNobodyElseGivesTheOrdersOfAWaitingGate(t *testing.T) {
 	l := &ledger{}
 	s, gate := spare(t, l)
 	marker := filepath.Join(t.TempDir(), "forged")
-	orders := process.Orders("/bin/sh", "-c", "touch "+marker)
+	orders := fmt.Sprintf(`{"path":%q,"argv":[%[1]q,%q,%q],"env":[],"dir":%q,"writes":null}`,
+		base64.StdEncoding.EncodeToString([]byte("/bin/sh")), base64.StdEncoding.EncodeToString([]byte("-c")),
+		base64.StdEncoding.EncodeToString([]byte("touch "+marker)), base64.StdEncoding.EncodeToString([]byte("/")))
 	open := 0
 	for fd := range 16 {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", gate.PID, fd), os.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -52,7 +55,7 @@ func TestNobodyElseGivesTheOrdersOfAWaitingGate(t *testing.T) {
 		}
 		open++
 		if fd > 2 {
-			_, _ = f.Write(orders) // whatever takes it
+			_, _ = f.WriteString(orders + "\n") // whatever takes it
 		}
 		_ = f.Close()
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -151,11 +152,14 @@ func (g *gated) discard(ctx context.Context) error {
 
 // release lets a gate become the program.
 func (g *gated) release(ctx context.Context, spec Spec) error {
-	told := orders{
-		Path: spec.Path, Argv: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
-		Env: slices.Concat(spec.Env, marking(g.process.id.Marker)), Writes: spec.Writes,
-	}.encode()
-	if len(told) > maxOrders {
+	line, err := json.Marshal(orders{
+		Path: []byte(spec.Path), Argv: bytesOf(append([]string{spec.Path}, spec.Args...)), Dir: []byte(spec.Dir),
+		Env: bytesOf(slices.Concat(spec.Env, marking(g.process.id.Marker))), Writes: bytesOf(spec.Writes),
+	})
+	if err != nil {
+		return err
+	}
+	if len(line) >= maxOrders {
 		return execError(spec.Path, syscall.E2BIG)
 	}
 	// A gate that does not read or answer must not hold us.
@@ -167,7 +171,7 @@ func (g *gated) release(ctx context.Context, spec Spec) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	_, err := g.order.Write(told)
+	_, err = g.order.Write(append(line, '\n'))
 	fault.Point("process.go.after")
 	said := make([]byte, maxStatus)
 	n := 0

@@ -79,9 +79,6 @@ func awaitExit(int) {}
 // adoptOrphans does nothing: macOS has no sub-reaper.
 func adoptOrphans() {}
 
-// lighten does nothing: what exec takes down was not measured there.
-func lighten() {}
-
 // conceal does nothing: macOS has no /proc, and asks before one program looks
 // into another.
 func conceal() {}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -145,29 +144,6 @@ func awaitExit(pid int) {
 // own, as MCP clients do. Failure only costs that way of finding them.
 func adoptOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-}
-
-// lighten gives back the pages of this program's file, which the kernel would
-// have to take down at exec: those that are touched again come from its cache.
-// Failure leaves them.
-func lighten() {
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(maps)) {
-		// start-end perms offset device inode path; proc_pid_maps(5).
-		f := strings.Fields(line)
-		if len(f) != 6 || !strings.HasPrefix(f[5], "/") || strings.Contains(f[1], "w") {
-			continue
-		}
-		from, to, _ := strings.Cut(f[0], "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil {
-			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
-		}
-	}
 }
 
 // conceal keeps other processes of the same user from what this one holds and
