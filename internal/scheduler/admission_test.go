@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/coord"
 	"signalbox/internal/journal"
 	"signalbox/internal/provider"
 	"signalbox/internal/provider/providertest"
@@ -106,6 +107,35 @@ func TestAnAttemptIsItsOwnersOnceItIsCommitted(t *testing.T) {
 		if got := w.phases(); len(got) != 1 || got[0] != preparing {
 			t.Errorf("after the commit it is at %v", got)
 		}
+	})
+}
+
+func TestACancelInTheCommitOfTheAdmissionReachesTheOwner(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		both := make(chan error, 1)
+		w.update(func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"a", "x"}))
+			if err := errors.Join(err, w.scheduler.AdmitFirst(tx, j, tasks)); err != nil {
+				return err
+			}
+			// It waits behind this one, so the two share a commit.
+			go func() {
+				both <- w.journal.Update(context.Background(), func(tx *journal.Tx) error {
+					_, err := tx.CancelAttempt(w.latest(tx, "a"), coord.CauseOperator, operator)
+					return err
+				})
+			}()
+			synctest.Wait()
+			return nil
+		})
+		if err := <-both; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := w.phases(); len(got) != 0 {
+			t.Errorf("an owner of what is cancelled is at %v", got)
+		}
+		w.expect("cancelled a:cancelled")
 	})
 }
 

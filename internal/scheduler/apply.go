@@ -93,17 +93,19 @@ func (s *Scheduler) AdmitFirst(tx *journal.Tx, j coord.Job, tasks []coord.Task) 
 	open := s.open
 	if open {
 		s.admissions++
-		tx.Ended(func(bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.admissions--
-			s.nudge()
-		})
+		s.work.Add(1) // Run waits for what is begun here
 	}
 	s.mu.Unlock()
 	if !open {
 		return nil
 	}
+	tx.Ended(func(bool) {
+		s.mu.Lock()
+		s.admissions--
+		s.mu.Unlock()
+		s.nudge()
+		s.work.Done()
+	})
 	paused, err := tx.Paused()
 	if err != nil {
 		return err

@@ -64,13 +64,15 @@ func (o *owner) phase() phase {
 	return o.at
 }
 
-// admitted notes that the attempt is committed.
+// admitted notes that the attempt is committed, and has it looked at: another
+// operation of the same commit may have ended it.
 func (o *owner) admitted() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.at == admitting {
 		o.at = preparing
 	}
+	o.mu.Unlock()
+	o.s.nudge()
 }
 
 // leave tells the goroutine to end for cause; false when it was told already.

@@ -104,6 +104,7 @@ const clockTick = time.Second
 // cancel window at most, and what a provider needs to be ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.work.Wait()
+	defer s.setOpen(false)
 	// What is under way, and what an earlier worker left, is ended by the state
 	// machine, not by the context: a stop is never a failure, even one that comes
 	// before the first look.
@@ -115,9 +116,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for {
 		seen := s.Journal.Head()
 		stopping := ctx.Err() != nil
-		s.mu.Lock()
-		s.open = !stopping
-		s.mu.Unlock()
+		s.setOpen(!stopping)
 		st, err := s.load(doing, &agenda, stopping)
 		if err != nil {
 			return err
@@ -147,6 +146,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return s.Journal.Err()
 		}
 	}
+}
+
+// setOpen says whether others may admit.
+func (s *Scheduler) setOpen(open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = open
 }
 
 // settled reports whether nothing runs that this process answers for, and
