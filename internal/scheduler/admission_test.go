@@ -215,3 +215,65 @@ func TestAStopBesideAnAdmissionEndsWhatWasAdmitted(t *testing.T) {
 		w.begin()
 	})
 }
+
+// The loop reads its owners first and the journal after them: what is admitted in
+// between has an owner that it does not know of.
+func TestWhatWasDecidedWithoutSeeingTheOwnerIsNotDone(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		w.approve(plan(time.Hour, []string{"a", "x"}))
+		a := w.attempt("a")
+		for _, act := range []action{lose{a}, reattach{a}, proveEnded{a.ID}} {
+			if did, err := w.scheduler.apply(context.Background(), act); did || err != nil {
+				t.Errorf("%T: %v, %v", act, did, err)
+			}
+		}
+		if diff := cmp.Diff(a, w.attempt("a")); diff != "" {
+			t.Errorf("the attempt (-was +is):\n%s", diff)
+		}
+		w.update(func(tx *journal.Tx) error { // another process of the agent would be its second
+			_, _, err := w.started(tx, plan(time.Hour, []string{"b", "x"}))
+			return errors.Join(err, tx.Release(a.ID))
+		})
+		var b coord.Task
+		w.view(func(v *journal.View) error {
+			jobs, err := v.Jobs(0, 1)
+			if err != nil {
+				return err
+			}
+			b, err = v.Task(coord.TaskRef{Job: coord.JobRef{ID: jobs[0].ID}, Key: "b"})
+			return err
+		})
+		if did, err := w.scheduler.apply(context.Background(), admit{b}); did || err != nil {
+			t.Errorf("it was admitted: %v, %v", did, err)
+		}
+	})
+}
+
+func TestALateLossLeavesWhatIsOverAsItIs(t *testing.T) {
+	live(t, providertest.Always(completes(time.Hour, "ok")), func(w *world) {
+		w.approve(plan(time.Hour, []string{"a", "x"}))
+		before := w.attempt("a")
+		before.State, before.Sent = coord.AttemptPreparing, nil // as it was read
+		w.crash()
+		w.begin()
+		w.expect("needs_attention a:unknown")
+		for _, act := range []action{lose{before}, reattach{before}} {
+			if did, err := w.scheduler.apply(context.Background(), act); did || err != nil {
+				t.Errorf("%T: %v, %v", act, did, err)
+			}
+		}
+		w.expect("needs_attention a:unknown")
+		w.scheduler.mu.Lock()
+		w.scheduler.unproven[before.ID] = true
+		w.scheduler.mu.Unlock()
+		w.update(func(tx *journal.Tx) error {
+			return tx.EditAttempt(before.ID, func(a coord.Attempt) coord.Attempt {
+				a.Activity = coord.MayRun
+				return a
+			})
+		})
+		if did, err := w.scheduler.apply(context.Background(), proveEnded{before.ID}); did || err != nil || w.attempt("a").Activity != coord.MayRun {
+			t.Errorf("proven: %v, %v", did, err)
+		}
+	})
+}

@@ -19,13 +19,17 @@ func (s *Scheduler) apply(ctx context.Context, a action) (bool, error) {
 	case move:
 		return s.commit(ctx, func(tx *journal.Tx) error { return tx.MoveTask(a.task, a.on, a.reason) })
 	case lose:
-		return s.commit(ctx, func(tx *journal.Tx) error { return loseOrphan(tx, a.attempt) })
+		return s.commit(ctx, func(tx *journal.Tx) error {
+			now, err := s.orphan(tx, a.attempt.ID)
+			if err != nil {
+				return err
+			}
+			return loseOrphan(tx, now)
+		})
 	case reattach:
 		return s.reattach(ctx, a.attempt)
 	case proveEnded:
-		return s.commit(ctx, func(tx *journal.Tx) error {
-			return tx.EditAttempt(a.attempt, func(a coord.Attempt) coord.Attempt { return ended(a, tx.Now()) })
-		})
+		return s.commit(ctx, func(tx *journal.Tx) error { return s.proveEnded(tx, a.attempt) })
 	case cancel:
 		return s.commit(ctx, func(tx *journal.Tx) error {
 			_, err := tx.CancelAttempt(a.attempt, a.cause, coord.WorkerActor)
@@ -73,9 +77,25 @@ func (s *Scheduler) with(id coord.AttemptID, fn func(*owner) bool) bool {
 	return o != nil && fn(o)
 }
 
+// works reports whether an attempt of an agent has an owner.
+func (s *Scheduler) works(id coord.AgentID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.owners {
+		if o.agent == id {
+			return true
+		}
+	}
+	return false
+}
+
 // admit gives a task its next attempt and an owner for it.
 func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 	return s.commit(ctx, func(tx *journal.Tx) error {
+		// The owners that evaluate was given are older than this.
+		if s.works(t.Agent) {
+			return coord.Errorf(coord.Conflict, "agent %s still has a process", t.Agent)
+		}
 		now, planned, frozen, err := frozenTask(&tx.View, t.ID)
 		if err != nil {
 			return err
@@ -151,9 +171,40 @@ func (s *Scheduler) start(ctx context.Context, tx *journal.Tx, t coord.Task, pla
 	return nil
 }
 
+// orphan gives an attempt as it is now, or a Conflict when it has an owner here. The
+// owners that evaluate was given are those of a moment before its attempts, and
+// others admit meanwhile.
+func (s *Scheduler) orphan(tx *journal.Tx, id coord.AttemptID) (coord.Attempt, error) {
+	if s.with(id, func(*owner) bool { return true }) {
+		return coord.Attempt{}, coord.Errorf(coord.Conflict, "attempt %s has an owner", id)
+	}
+	return tx.Attempt(coord.AttemptRef{ID: id})
+}
+
+// proveEnded notes that nothing of an unknown attempt runs any more.
+func (s *Scheduler) proveEnded(tx *journal.Tx, id coord.AttemptID) error {
+	if _, err := s.orphan(tx, id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	unproven := s.unproven[id]
+	s.mu.Unlock()
+	if unproven {
+		return coord.Errorf(coord.Conflict, "the session of attempt %s could not be ended", id)
+	}
+	return tx.EditAttempt(id, func(a coord.Attempt) coord.Attempt { return ended(a, tx.Now()) })
+}
+
 // reattach takes an attempt of an earlier owner over and follows it.
 func (s *Scheduler) reattach(ctx context.Context, a coord.Attempt) (bool, error) {
 	did, err := s.commit(ctx, func(tx *journal.Tx) error {
+		now, err := s.orphan(tx, a.ID)
+		if err != nil {
+			return err
+		}
+		if !now.Live() {
+			return coord.Errorf(coord.Conflict, "attempt %s is %s", now.ID, now.State)
+		}
 		return tx.EditAttempt(a.ID, func(a coord.Attempt) coord.Attempt {
 			a.Generation = tx.Generation()
 			return a

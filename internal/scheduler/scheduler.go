@@ -216,7 +216,8 @@ func (s *Scheduler) nudge() {
 // load reads all that evaluate needs, by way of what was read before.
 func (s *Scheduler) load(ctx context.Context, agenda *journal.Agenda, stopping bool) (state, error) {
 	// The owners are read before the journal: an owner that leaves in between
-	// has committed how its attempt ended.
+	// has committed how its attempt ended. One that comes in between is missing
+	// here, so who acts upon that looks again in the commit.
 	st := s.here()
 	st.stopping = stopping
 	err := s.Journal.View(ctx, func(v *journal.View) error { return agenda.Read(v) })
