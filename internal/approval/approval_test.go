@@ -3,6 +3,8 @@ package approval_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -242,6 +244,38 @@ func TestRunStartsTheApprovedPlanInOneStep(t *testing.T) {
 	}
 	if _, again := w.states(j); len(again) != 3 {
 		t.Errorf("the same approval again made %d tasks", len(again))
+	}
+}
+
+func TestWhatIsAdmittedWithAnApprovalIsPartOfIt(t *testing.T) {
+	w := newWorld(t)
+	var admitted []string
+	var refuse error = coord.Errorf(coord.Unavailable, "no room")
+	full := refuse
+	w.Approval = approval.New(w.journal, w.contents, func(tx *journal.Tx, job coord.Job, tasks []coord.Task) error {
+		for _, t := range tasks {
+			if stored, err := tx.Task(coord.TaskRef{ID: t.ID}); err != nil || stored.Job != job.ID || job.Grant == nil {
+				return errors.Join(err, fmt.Errorf("task %+v of job %+v", stored, job))
+			}
+			admitted = append(admitted, t.Key+" "+string(t.State))
+		}
+		return refuse
+	})
+	j := w.frozen(task("a"), task("b", "a"))
+	if _, err := w.Run(t.Context(), ref(j), j.Frozen.Digest, ada); !errors.Is(err, full) {
+		t.Errorf("it gave %v", err)
+	}
+	if state, tasks := w.states(j); state != coord.JobDraft || len(tasks) != 0 {
+		t.Errorf("of an approval that failed are left: job %s, %v", state, tasks)
+	}
+	admitted, refuse = nil, nil
+	for range 2 { // the second finds that it was done
+		if _, err := w.Run(t.Context(), ref(j), j.Frozen.Digest, ada); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"a ready", "b blocked"}, admitted); diff != "" {
+		t.Errorf("admitted (-want +got):\n%s", diff)
 	}
 }
 

@@ -37,12 +37,11 @@ func (p *Approval) Run(ctx context.Context, ref coord.JobRef, digest string, by 
 		if job, tasks, err = start(tx, job, by); err != nil {
 			return err
 		}
-		if p.admit != nil {
-			if err := p.admit(tx, job, tasks); err != nil {
-				return err
-			}
+		if err := tx.Answer(job); err != nil || p.admit == nil {
+			return err
 		}
-		return tx.Answer(job)
+		// Last: it starts programs, and nothing after it may refuse the approval.
+		return p.admit(tx, job, tasks)
 	})
 	return job, err
 }

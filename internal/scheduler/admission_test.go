@@ -33,6 +33,10 @@ func TestWhatThereIsRoomForIsAdmittedByTheCommitThatApproves(t *testing.T) {
 		"four at once":                {lines: [][]string{{"a", "u"}, {"b", "v"}, {"c", "w"}, {"d", "x"}, {"e", "y"}}, want: []string{"a", "b", "c", "d"}},
 		"none while the door is shut": {before: func(tx *journal.Tx, _ *world) error { return tx.SetPaused(true, operator) }, lines: [][]string{{"a", "x"}}},
 		"none while it drains":        {before: func(_ *journal.Tx, w *world) error { w.scheduler.Drain(); return nil }, lines: [][]string{{"a", "x"}}},
+		"none of an agent whose process ends": {before: func(_ *journal.Tx, w *world) error {
+			w.scheduler.own(context.Background(), coord.Attempt{ID: "att_gone", Agent: "x"}, following, func(o *owner) { time.Sleep(time.Minute) })
+			return nil
+		}, lines: [][]string{{"a", "x"}, {"b", "y"}}, want: []string{"b"}},
 		"none of an agent that works": {before: func(tx *journal.Tx, _ *world) error { return tx.Acquire("agent:x", "att_other", 1) }, lines: [][]string{{"a", "x"}, {"b", "y"}}, want: []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

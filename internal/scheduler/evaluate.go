@@ -26,9 +26,11 @@ type state struct {
 	held     map[string]int // leases taken, by name
 	host     string
 	// closed: nothing new is admitted, because the operator paused or drains.
-	closed, draining bool
-	// admissions: a job's first tasks are being admitted with its approval, which
-	// may be in none of the above yet.
+	closed bool
+	// draining: the operator drains, and waits until nothing runs.
+	draining bool
+	// admissions: the first tasks of a job are just being admitted with its
+	// approval. jobs and attempts may not show them yet.
 	admissions bool
 	// lowDisk: nothing new is admitted until there is space again.
 	lowDisk bool

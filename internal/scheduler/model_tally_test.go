@@ -13,6 +13,7 @@ import (
 // What a step of the model test can be.
 const (
 	jobApproved      = "a job is approved"
+	approvedBeside   = "a job is approved between the loop's two readings"
 	timePasses       = "time passes"
 	machineSleeps    = "the machine sleeps"
 	machineReboots   = "the machine is reset"
@@ -45,7 +46,7 @@ const (
 // modelKinds are all kinds of steps and of what follows from them; none may be
 // missing in a run.
 func modelKinds() (steps, seen []string) {
-	steps = []string{jobApproved, timePasses, machineSleeps, machineReboots, clockJumpsBack, clockJumpsAhead, workerCrashes, workerStops,
+	steps = []string{jobApproved, approvedBeside, timePasses, machineSleeps, machineReboots, clockJumpsBack, clockJumpsAhead, workerCrashes, workerStops,
 		attemptCancelled, requestDecided + string(coord.DecisionApprove), requestDecided + string(coord.DecisionDeny),
 		unknownResolved + string(coord.Adopted), unknownResolved + string(coord.NeverRan), unknownResolved + string(coord.Abandoned),
 		providerAsked, admissionPauses, admissionOpens, operatorRefused}

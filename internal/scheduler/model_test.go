@@ -200,6 +200,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":        func(*rapid.T) { m.check() },
 		"approve": counted(m.approveSome),
+		"approve between the two readings of the loop": counted(m.approveBeside),
 		"wait": counted(func(t *rapid.T) string {
 			time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 11 * time.Second, 31 * time.Second, 10 * time.Minute}).Draw(t, "wait"))
 			return timePasses
@@ -300,6 +301,26 @@ func (m *model) approveSome(t *rapid.T) string {
 	}
 	m.approve(p)
 	return jobApproved
+}
+
+// approveBeside approves after the scheduler's loop looked for its owners and before
+// it reads the journal, and has it act upon that. The journal in memory has one
+// reader and writer at a time, so the loop itself is never there.
+func (m *model) approveBeside(t *rapid.T) string {
+	before := m.scheduler.here()
+	m.approveSome(t)
+	st, err := m.scheduler.load(context.Background(), &journal.Agenda{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.owned = before.owned
+	actions, _ := evaluate(st, m.journal.Now())
+	for _, a := range actions {
+		if _, err := m.scheduler.apply(context.Background(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return approvedBeside
 }
 
 // some draws one of a list, or skips the step when there is none.
