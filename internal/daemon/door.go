@@ -56,7 +56,7 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 				maps.Copy(r.Out.Header, c.header())
 			}
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.refuse(w, tooLong(err)) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.refuse(w, err) },
 	}
 	d.mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		c, err := claimOf(r, d.cookie())
@@ -64,7 +64,10 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 			d.refuse(w, err)
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), claimKey{}, c))
+		if r, err = received(r.WithContext(context.WithValue(r.Context(), claimKey{}, c))); err != nil {
+			d.refuse(w, err)
+			return
+		}
 		proxy.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
 	})
 	d.mux.HandleFunc("POST /pair", d.pair)
@@ -165,13 +168,19 @@ func (d *door) ask(ctx context.Context, path string, header http.Header, body []
 	return &coord.Error{Code: p.Code, Message: p.Detail}
 }
 
-// tooLong tells of a body that was cut off at its bound on its way to the
-// worker; any other error is given as it is.
-func tooLong(err error) error {
+// received is a request with its whole body. One that is sent on while it comes
+// may be answered before it is read; the server then closes it beside the link that
+// reads it, which ends the stream, and the answer is cut off.
+func received(r *http.Request) (*http.Request, error) {
+	body, err := io.ReadAll(r.Body)
 	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return coord.Errorf(coord.Limit, "the body is longer than %d bytes: send less", long.Limit-1)
+		return nil, coord.Errorf(coord.Limit, "the body is longer than %d bytes: send less", long.Limit-1)
 	}
-	return err
+	if err != nil {
+		return nil, coord.Errorf(coord.Invalid, "the body ended before it was whole: send it again")
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	return r, nil
 }
 
 // refuse answers with a problem.
