@@ -90,6 +90,12 @@ type asked struct {
 	header       http.Header
 }
 
+// patientClient has all the time in the world.
+type patientClient struct{ *httptest.ResponseRecorder }
+
+func (patientClient) SetReadDeadline(time.Time) error  { return nil }
+func (patientClient) SetWriteDeadline(time.Time) error { return nil }
+
 // TestOneRequestCarriesWhoAsksAndNoSecret looks at the worker's end of the link.
 func TestOneRequestCarriesWhoAsksAndNoSecret(t *testing.T) {
 	ours, theirs := net.Pipe()
@@ -140,7 +146,7 @@ func TestOneRequestCarriesWhoAsksAndNoSecret(t *testing.T) {
 				for i := 0; i < len(c.headers); i += 2 {
 					r.Header[c.headers[i]] = []string{c.headers[i+1]} // small letters stay small
 				}
-				w := httptest.NewRecorder()
+				w := patientClient{httptest.NewRecorder()}
 				door.ServeHTTP(w, r)
 				if c.want == (claim{}) {
 					if w.Code != http.StatusUnauthorized || len(arrived) != 0 {

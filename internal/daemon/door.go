@@ -36,14 +36,22 @@ type door struct {
 	port    string
 	version string
 	pid     int
+	large   chan struct{} // a place for each large body
 	mux     *http.ServeMux
 }
+
+// Bodies above smallBody are held in memory by maxLarge requests at once; the
+// others wait. Who asks is found out by the worker, after that.
+const (
+	smallBody = 64 << 10
+	maxLarge  = 4
+)
 
 // claimKey finds the claim in a request's context.
 type claimKey struct{}
 
 func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version string, pid int) *door {
-	d := &door{worker: worker, pairing: &pairing{}, log: log, host: host, port: port, version: version, pid: pid, mux: http.NewServeMux()}
+	d := &door{worker: worker, pairing: &pairing{}, log: log, host: host, port: port, version: version, pid: pid, large: make(chan struct{}, maxLarge), mux: http.NewServeMux()}
 	proxy := &httputil.ReverseProxy{
 		Transport:     worker,
 		FlushInterval: -1,
@@ -64,11 +72,20 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 			d.refuse(w, err)
 			return
 		}
-		if r, err = received(r.WithContext(context.WithValue(r.Context(), claimKey{}, c))); err != nil {
+		if r.ContentLength < 0 || r.ContentLength > smallBody {
+			select {
+			case d.large <- struct{}{}:
+				defer func() { <-d.large }()
+			case <-r.Context().Done():
+				return
+			}
+		}
+		control := http.NewResponseController(w)
+		if r, err = received(control, r.WithContext(context.WithValue(r.Context(), claimKey{}, c))); err != nil {
 			d.refuse(w, err)
 			return
 		}
-		proxy.ServeHTTP(&patient{ResponseWriter: w, control: http.NewResponseController(w)}, r)
+		proxy.ServeHTTP(&patient{ResponseWriter: w, control: control}, r)
 	})
 	d.mux.HandleFunc("POST /pair", d.pair)
 	d.mux.HandleFunc("POST /pair/link", d.link)
@@ -168,16 +185,26 @@ func (d *door) ask(ctx context.Context, path string, header http.Header, body []
 	return &coord.Error{Code: p.Code, Message: p.Detail}
 }
 
-// received is a request with its whole body. One that is sent on while it comes
-// may be answered before it is read; the server then closes it beside the link that
-// reads it, which ends the stream, and the answer is cut off.
-func received(r *http.Request) (*http.Request, error) {
+// received is a request with its whole body, which has coord.WriteTimeout to come.
+// A body that is sent on while it comes may be answered before it is read; the
+// server then closes it beside the link that reads it, which ends the stream, and
+// the answer is cut off.
+func received(control *http.ResponseController, r *http.Request) (*http.Request, error) {
+	if r.ContentLength == 0 {
+		return r, nil
+	}
+	if err := control.SetReadDeadline(time.Now().Add(coord.WriteTimeout)); err != nil {
+		return nil, err
+	}
 	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = control.SetReadDeadline(time.Time{})
+	}
 	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, coord.Errorf(coord.Limit, "the body is longer than %d bytes: send less", long.Limit-1)
 	}
 	if err != nil {
-		return nil, coord.Errorf(coord.Invalid, "the body ended before it was whole: send it again")
+		return nil, coord.Errorf(coord.Invalid, "the body was not whole within %s: send it again", coord.WriteTimeout)
 	}
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	return r, nil

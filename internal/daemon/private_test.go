@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"signalbox/internal/api"
+	"signalbox/internal/coord"
 )
 
 func TestALinkOnWhichNobodyAsksStays(t *testing.T) {
@@ -132,6 +135,66 @@ func TestAnAnswerThatBeginsBeforeTheBodyWasSentOnIsWhole(t *testing.T) {
 		t.Errorf("the answer is %q and %q, %v", first, rest, err)
 	}
 }
+
+func TestFewLargeBodiesAreHeldAtOnceEachForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reached atomic.Int64
+		worker := answers(func(r *http.Request) (*http.Response, error) {
+			reached.Add(1)
+			_, err := io.Copy(io.Discard, r.Body)
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, err
+		})
+		front := newDoor(worker, slog.New(slog.DiscardHandler), "127.0.0.1:7717", "7717", "test", 1)
+		got := make(chan string, 3*maxLarge)
+		ask := func(size int, body string) {
+			ours, theirs := net.Pipe()
+			server := &http.Server{Handler: front, ReadHeaderTimeout: coord.WriteTimeout}
+			go func() { _ = server.Serve(listenOn(theirs)) }()
+			go func() {
+				defer server.Close()
+				defer ours.Close()
+				_, err := fmt.Fprintf(ours, "POST /api/jobs HTTP/1.1\r\nHost: localhost:7717\r\nAuthorization: Bearer %sany\r\nContent-Length: %d\r\n\r\n%s", api.TokenPrefix, size, body)
+				if err != nil {
+					t.Error(err)
+				}
+				res, err := http.ReadResponse(bufio.NewReader(ours), nil)
+				if err != nil {
+					got <- err.Error()
+					return
+				}
+				got <- res.Status
+				_ = res.Body.Close()
+			}()
+		}
+		for range maxLarge {
+			ask(1<<20, "half of it")
+		}
+		synctest.Wait()
+		ask(smallBody+1, strings.Repeat("x", smallBody+1))
+		synctest.Wait()
+		if n := reached.Load(); n != 0 || len(got) != 0 {
+			t.Errorf("%d requests reached the worker, %d were answered", n, len(got))
+		}
+		ask(smallBody, strings.Repeat("x", smallBody))
+		if status := <-got; status != "204 No Content" {
+			t.Errorf("a small one beside them: %s", status)
+		}
+		time.Sleep(coord.WriteTimeout)
+		synctest.Wait()
+		all := map[string]int{}
+		for range maxLarge + 1 {
+			all[<-got]++
+		}
+		if all["422 Unprocessable Entity"] != maxLarge || all["204 No Content"] != 1 {
+			t.Errorf("the large ones: %v", all)
+		}
+	})
+}
+
+// answers is a worker.
+type answers func(r *http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
 func TestAReaderThatDoesNotReadHoldsLittleOfItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
