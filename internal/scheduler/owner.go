@@ -238,10 +238,6 @@ func (o *owner) prepare(w order, err error) (provider.Session, func()) {
 func (o *owner) send(session provider.Session) bool {
 	handed, err := session.Send(o.ctx)
 	fault.Point("attempt.send.after")
-	reason := "the agent took the work only in part, or it is not known whether it did"
-	if err != nil {
-		reason = told(err, reason)
-	}
 	switch handed {
 	case coord.HandedAll:
 		o.commit(func(tx *journal.Tx) error {
@@ -254,12 +250,14 @@ func (o *owner) send(session provider.Session) bool {
 		return true
 	case coord.HandedNothing:
 		o.commit(func(tx *journal.Tx) error {
-			_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseWriteTimeout, Reason: reason, Transient: true})
+			_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseWriteTimeout, Transient: true,
+				Reason: told(err, "the agent took nothing of the work")})
 			return err
 		})
 	case coord.HandedUnknown:
 		o.commit(func(tx *journal.Tx) error {
-			_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptLose, Cause: provider.CauseWriteTimeout, Activity: coord.MayRun, Reason: reason})
+			_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptLose, Cause: provider.CauseWriteTimeout, Activity: coord.MayRun,
+				Reason: told(err, "the agent took the work only in part, or it is not known whether it did")})
 			return err
 		})
 	}

@@ -568,3 +568,19 @@ func TestAJobThatUsedItsTokensSendsNothingMore(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatTheAgentTookIsToldAsItIs(t *testing.T) {
+	for handed, want := range map[coord.HandedOver]string{
+		coord.HandedNothing: "not_sent: the agent took nothing of the work",
+		coord.HandedUnknown: "unknown: the agent took the work only in part, or it is not known whether it did",
+	} {
+		script := completes(0, "ok")
+		script.Send = handed
+		live(t, providertest.Always(script), func(w *world) {
+			w.approve(plan(time.Hour, []string{"a", "x"}))
+			if a := w.attempt("a"); string(a.State)+": "+a.Reason != want {
+				t.Errorf("%s is told as %s: %s", handed, a.State, a.Reason)
+			}
+		})
+	}
+}
