@@ -571,8 +571,8 @@ func TestAJobThatUsedItsTokensSendsNothingMore(t *testing.T) {
 
 func TestWhatTheAgentTookIsToldAsItIs(t *testing.T) {
 	for handed, want := range map[coord.HandedOver]string{
-		coord.HandedNothing: "not_sent: the agent took nothing of the work",
-		coord.HandedUnknown: "unknown: the agent took the work only in part, or it is not known whether it did",
+		coord.HandedNothing: "not_sent: the agent took nothing",
+		coord.HandedUnknown: "unknown: the agent took a part only",
 	} {
 		script := completes(0, "ok")
 		script.Send = handed
