@@ -47,13 +47,12 @@ sweep: ## kill the program at every step of a job, and look what became of it
 # What CI does of fuzzing and soaking is short, and its generated requests are the
 # same each time: inputs and troubles that are new are found in many runs. Inputs
 # are counted there, because Go 1.26 takes the end of a time for a failure now and
-# then (go.dev/issue/75804). The model test takes one core and the sweep waits for
-# processes, so they run side by side.
+# then (go.dev/issue/75804).
 .PHONY: check
+check: FUZZTIME = 5000x
 check: export ATTACK_SEED = 1435749837
-check: lint vuln test ## what CI runs: all of these, fuzz and soak shortly
-	$(MAKE) -j2 -Otarget model sweep
-	$(MAKE) fuzz soak FUZZTIME=5000x SOAK=45s
+check: SOAK = 45s
+check: lint vuln test model sweep fuzz soak ## what CI runs: all of these, fuzz and soak shortly
 
 .PHONY: lint
 lint: $(GOLANGCI) ## gofmt and the linters of .golangci.yml, go vet among them
