@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
+	"signalbox/internal/provider"
 	"signalbox/internal/synthesis"
 )
 
@@ -99,6 +100,8 @@ func (r *swept) settled(a coord.Attempt) {
 		r.t.Errorf("attempt %s/%d completed with receipt %v, statement %v, handed %q", a.Key, a.Number, a.Receipt, a.Statement, a.Handed)
 	case a.State != coord.AttemptNotSent && a.State != coord.AttemptCancelled && (a.Sent == nil || a.Handle == nil):
 		r.t.Errorf("attempt %s/%d is %s without an intent to send", a.Key, a.Number, a.State)
+	case a.State == coord.AttemptNotSent && a.Sent != nil && (a.Receipt != nil || a.Handed != "" || a.Statement != nil || a.Cause != provider.CauseCancelled):
+		r.t.Errorf("attempt %s/%d was meant to be sent and is told as not sent, by %s: %+v", a.Key, a.Number, a.Cause, a)
 	case a.State == coord.AttemptUnknown && (a.Cause == "" || a.Reason == ""):
 		r.t.Errorf("attempt %s/%d is unknown without a reason", a.Key, a.Number)
 	}

@@ -201,7 +201,8 @@ const (
 	// to an agent that may start cold.
 	InspectTimeout = 90 * time.Second
 	// WriteTimeout bounds one write to a provider: one that reads nothing must
-	// not hold its attempt.
+	// not hold its attempt. The front door gives the same to a request's header,
+	// and to its body.
 	WriteTimeout = 10 * time.Second
 	// DrainWindow is how long a stopping worker waits for its attempts.
 	DrainWindow = 30 * time.Second

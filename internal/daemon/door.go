@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"signalbox/internal/api"
@@ -40,11 +42,13 @@ type door struct {
 	mux     *http.ServeMux
 }
 
-// Bodies above smallBody are held in memory by maxLarge requests at once; the
-// others wait. Who asks is found out by the worker, after that.
+// Of bodies that are or may be larger than smallBody, maxLarge are held in memory
+// at once, until they were sent on; who asks is found out by the worker, after
+// that. More of them wait, longer than one may take to come.
 const (
 	smallBody = 64 << 10
 	maxLarge  = 4
+	largeWait = coord.WriteTimeout * 3 / 2
 )
 
 // claimKey finds the claim in a request's context.
@@ -72,19 +76,13 @@ func newDoor(worker http.RoundTripper, log *slog.Logger, host, port, version str
 			d.refuse(w, err)
 			return
 		}
-		if r.ContentLength < 0 || r.ContentLength > smallBody {
-			select {
-			case d.large <- struct{}{}:
-				defer func() { <-d.large }()
-			case <-r.Context().Done():
-				return
-			}
-		}
 		control := http.NewResponseController(w)
-		if r, err = received(control, r.WithContext(context.WithValue(r.Context(), claimKey{}, c))); err != nil {
+		r = r.WithContext(context.WithValue(r.Context(), claimKey{}, c))
+		if err := d.receive(control, r); err != nil {
 			d.refuse(w, err)
 			return
 		}
+		defer r.Body.Close()
 		proxy.ServeHTTP(&patient{ResponseWriter: w, control: control}, r)
 	})
 	d.mux.HandleFunc("POST /pair", d.pair)
@@ -146,8 +144,9 @@ func cleanse(h http.Header) {
 			delete(h, name)
 		}
 	}
-	// The link speaks HTTP/2 already and changes to nothing else.
-	for _, name := range []string{"Cookie", "Authorization", CSRFHeader, "Upgrade", "Connection", "Http2-Settings"} {
+	// The link speaks HTTP/2 already and changes to nothing else, and bodies are
+	// there before it is asked.
+	for _, name := range []string{"Cookie", "Authorization", CSRFHeader, "Upgrade", "Connection", "Http2-Settings", "Expect"} {
 		h.Del(name)
 	}
 }
@@ -185,29 +184,68 @@ func (d *door) ask(ctx context.Context, path string, header http.Header, body []
 	return &coord.Error{Code: p.Code, Message: p.Detail}
 }
 
-// received is a request with its whole body, which has coord.WriteTimeout to come.
-// A body that is sent on while it comes may be answered before it is read; the
-// server then closes it beside the link that reads it, which ends the stream, and
-// the answer is cut off.
-func received(control *http.ResponseController, r *http.Request) (*http.Request, error) {
+// receive puts the whole body in the place of one that comes, for which it has
+// coord.WriteTimeout. A body that is sent on while it comes may be answered before
+// it is read; the server then closes it beside the link that reads it, which ends
+// the stream, and the answer is cut off. Closing the body gives its place back.
+func (d *door) receive(control *http.ResponseController, r *http.Request) error {
 	if r.ContentLength == 0 {
-		return r, nil
+		return nil
 	}
+	b := &body{leave: func() {}}
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		timer := time.NewTimer(largeWait)
+		defer timer.Stop()
+		select {
+		case d.large <- struct{}{}:
+			b.leave = sync.OnceFunc(func() { <-d.large })
+		case <-timer.C:
+			// Before it answers, the server would wait for what was not sent yet.
+			if err := control.SetReadDeadline(time.Now()); err != nil {
+				return err
+			}
+			return coord.Errorf(coord.Unavailable, "other large requests are being received: try again in a moment")
+		}
+	}
+	text, err := readWhole(control, r.Body)
+	if err != nil {
+		b.leave()
+		return err
+	}
+	if len(text) <= smallBody {
+		b.leave()
+	}
+	b.Reader = bytes.NewReader(text)
+	r.Body, r.ContentLength, r.TransferEncoding = b, int64(len(text)), nil
+	return nil
+}
+
+func readWhole(control *http.ResponseController, body io.Reader) ([]byte, error) {
 	if err := control.SetReadDeadline(time.Now().Add(coord.WriteTimeout)); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(r.Body)
+	text, err := io.ReadAll(body)
 	if err == nil {
-		err = control.SetReadDeadline(time.Time{})
+		return text, control.SetReadDeadline(time.Time{})
 	}
 	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, coord.Errorf(coord.Limit, "the body is longer than %d bytes: send less", long.Limit-1)
 	}
-	if err != nil {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, coord.Errorf(coord.Invalid, "the body was not whole within %s: send it again", coord.WriteTimeout)
 	}
-	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
-	return r, nil
+	return nil, coord.Errorf(coord.Invalid, "the body ended early or is malformed: send it again")
+}
+
+// body is one that was received.
+type body struct {
+	*bytes.Reader
+	leave func()
+}
+
+func (b *body) Close() error {
+	b.leave()
+	return nil
 }
 
 // refuse answers with a problem.

@@ -145,7 +145,7 @@ func TestFewLargeBodiesAreHeldAtOnceEachForAWhile(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, err
 		})
 		front := newDoor(worker, slog.New(slog.DiscardHandler), "127.0.0.1:7717", "7717", "test", 1)
-		got := make(chan string, 3*maxLarge)
+		got := make(chan string, 4*maxLarge)
 		ask := func(size int, body string) {
 			ours, theirs := net.Pipe()
 			server := &http.Server{Handler: front, ReadHeaderTimeout: coord.WriteTimeout}
@@ -193,6 +193,23 @@ func TestFewLargeBodiesAreHeldAtOnceEachForAWhile(t *testing.T) {
 		}
 		if all["422 Unprocessable Entity"] != maxLarge || all["204 No Content"] != 1 {
 			t.Errorf("the large ones: %v", all)
+		}
+
+		// Who waits behind two rounds of such is told so.
+		for range 2*maxLarge + 1 {
+			ask(1<<20, "half of it")
+		}
+		<-time.After(largeWait)
+		synctest.Wait()
+		clear(all)
+		for range 2*maxLarge + 1 {
+			all[<-got]++
+		}
+		if all["422 Unprocessable Entity"] != 2*maxLarge || all["503 Service Unavailable"] != 1 {
+			t.Errorf("two rounds of large ones, and one behind them: %v", all)
+		}
+		if len(front.large) != 0 {
+			t.Errorf("%d places are taken", len(front.large))
 		}
 	})
 }

@@ -69,6 +69,36 @@ func TestWhatThereIsRoomForIsAdmittedByTheCommitThatApproves(t *testing.T) {
 	}
 }
 
+func TestATaskThatWaitsIsNotOvertakenByANewJob(t *testing.T) {
+	live(t, slow(), func(w *world) {
+		w.update(func(tx *journal.Tx) error { return tx.Acquire("agent:x", "att_other", 1) })
+		w.approve(plan(time.Hour, []string{"a", "x"})) // waits
+		w.update(func(tx *journal.Tx) error {
+			j, tasks, err := w.started(tx, plan(time.Hour, []string{"b", "x"}))
+			if err := errors.Join(err, tx.Release("att_other")); err != nil {
+				return err
+			}
+			return w.scheduler.AdmitFirst(tx, j, tasks)
+		})
+		synctest.Wait()
+		w.view(func(v *journal.View) error {
+			jobs, err := v.Jobs(0, 2) // the newest first
+			if err != nil {
+				return err
+			}
+			older, err := v.Attempts(jobs[1].ID)
+			if err != nil {
+				return err
+			}
+			newer, err := v.Attempts(jobs[0].ID)
+			if len(older) != 1 || len(newer) != 0 {
+				t.Errorf("the older job has %d attempts, the newer one %d", len(older), len(newer))
+			}
+			return err
+		})
+	})
+}
+
 func TestNothingIsSettledWhileSomethingIsAdmitted(t *testing.T) {
 	s := New(Options{})
 	s.Drain()

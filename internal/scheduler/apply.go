@@ -106,8 +106,9 @@ func (s *Scheduler) admit(ctx context.Context, t coord.Task) (bool, error) {
 
 // AdmitFirst admits the first tasks of a job in the operation that starts it, as
 // far as there is room for them: one commit says that the job was approved and
-// what runs of it. The others are left to Run, and all where Run has not begun or
-// is to stop. tasks are those of the job, as they were added.
+// what runs of it. The others are left to Run, and all where Run has not begun, is
+// to stop, or has tasks that wait for room. tasks are those of the job, as they
+// were added.
 func (s *Scheduler) AdmitFirst(tx *journal.Tx, j coord.Job, tasks []coord.Task) error {
 	s.mu.Lock()
 	open := s.open
@@ -152,8 +153,8 @@ func (s *Scheduler) AdmitFirst(tx *journal.Tx, j coord.Job, tasks []coord.Task) 
 
 // start gives a task its next attempt and an owner for it. The owner begins to
 // prepare while the admission is still on its way to the disk: what it starts is
-// in the ledger before it runs, and is sent nothing before the intent, which is a
-// later commit.
+// in the ledger before it runs, and is sent nothing before the intent is durable,
+// which is a later operation.
 func (s *Scheduler) start(ctx context.Context, tx *journal.Tx, t coord.Task, planned coord.PlanTask, frozen coord.FrozenTask) error {
 	a, err := tx.AddAttempt(t, frozen.Config.Route, s.Host)
 	if err != nil {

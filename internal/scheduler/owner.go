@@ -250,9 +250,8 @@ func (o *owner) send(session provider.Session) bool {
 		return true
 	case coord.HandedNothing:
 		o.commit(func(tx *journal.Tx) error {
-			_, err := tx.MoveAttempt(o.id, coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseWriteTimeout, Transient: true,
-				Reason: told(err, "the agent took nothing of the work")})
-			return err
+			_, moved := tx.MoveAttempt(o.id, nothingHanded(o.ctx, err))
+			return moved
 		})
 	case coord.HandedUnknown:
 		o.commit(func(tx *journal.Tx) error {
@@ -290,12 +289,25 @@ func (o *owner) close(session provider.Session) {
 // unsent records that nothing was sent, and why.
 func (o *owner) unsent(err error) {
 	if errors.Is(context.Cause(o.ctx), errOver) {
-		return // the attempt was cancelled meanwhile, which is recorded
+		return // why it is over is recorded, or its admission was undone
 	}
 	o.commit(func(tx *journal.Tx) error {
 		_, err := tx.MoveAttempt(o.id, unsentChange(err))
 		return err
 	})
+}
+
+// nothingHanded tells why an agent took nothing of the work, by the error of Send
+// and whether the owner was told to leave before.
+func nothingHanded(ctx context.Context, err error) coord.Change {
+	c := coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseWriteTimeout, Reason: told(err, "the agent took nothing of the work"), Transient: true}
+	switch {
+	case ctx.Err() != nil:
+		c.Cause, c.Reason = provider.CauseCancelled, "the attempt was stopped before the agent took anything of the work"
+	case coord.CodeOf(err) == coord.Limit:
+		c.Cause, c.Transient = provider.CauseFrame, false
+	}
+	return c
 }
 
 // unsentChange tells why nothing was sent.

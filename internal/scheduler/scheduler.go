@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,7 +74,8 @@ type Scheduler struct {
 	unproven map[coord.AttemptID]bool // sessions that could not be ended
 	landing  bool                     // a change set is landing now
 	draining bool
-	// open: Run follows what others admit. admissions counts those under way.
+	// open: Run follows what others admit, and no task waits for room before
+	// theirs. admissions counts those under way.
 	open       bool
 	admissions int
 	idle       chan struct{} // closed when nothing runs while draining
@@ -99,7 +101,7 @@ var (
 // while the machine sleeps, deadlines do not.
 const clockTick = time.Second
 
-// Run schedules until ctx ends. It then admits nothing, cancels what could not
+// Run schedules until ctx ends. It then lets nothing more be admitted, cancels what could not
 // be followed later, and returns when every attempt is settled; that takes the
 // cancel window at most, and what a provider needs to be ended.
 func (s *Scheduler) Run(ctx context.Context) error {
@@ -116,11 +118,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for {
 		seen := s.Journal.Head()
 		stopping := ctx.Err() != nil
-		s.setOpen(!stopping)
+		if stopping {
+			s.setOpen(false)
+		}
 		st, err := s.load(doing, &agenda, stopping)
 		if err != nil {
 			return err
 		}
+		s.setOpen(!stopping && !st.queued())
 		now := s.Journal.Now()
 		actions, wake := evaluate(st, now)
 		progressed := false
@@ -252,6 +257,16 @@ func (s *Scheduler) here() state {
 	}
 	st.draining, st.landing, st.admissions = s.draining, s.landing, s.admissions > 0
 	return st
+}
+
+// queued reports whether a task waits to be admitted.
+func (st *state) queued() bool {
+	for _, tasks := range st.tasks {
+		if slices.ContainsFunc(tasks, func(t coord.Task) bool { return t.State == coord.TaskReady }) {
+			return true
+		}
+	}
+	return false
 }
 
 // hold adds what keeps tasks from being admitted.

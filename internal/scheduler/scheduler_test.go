@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/internal/coord"
 	"signalbox/internal/journal"
 	"signalbox/internal/provider"
@@ -567,6 +569,27 @@ func TestAJobThatUsedItsTokensSendsNothingMore(t *testing.T) {
 			t.Errorf("sent %d times", n)
 		}
 	})
+}
+
+func TestWhyTheAgentTookNothingIsToldByItsCause(t *testing.T) {
+	stopped, stop := context.WithCancelCause(context.Background())
+	stop(errOver)
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want coord.Change
+	}{
+		"it reads nothing": {context.Background(), context.DeadlineExceeded,
+			coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseWriteTimeout, Reason: "the agent took nothing of the work", Transient: true}},
+		"a stop": {stopped, errOver,
+			coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseCancelled, Reason: "the attempt was stopped before the agent took anything of the work", Transient: true}},
+		"too long for its route": {context.Background(), coord.Errorf(coord.Limit, "at most 9"),
+			coord.Change{On: coord.AttemptNotSend, Cause: provider.CauseFrame, Reason: "at most 9"}},
+	} {
+		if diff := cmp.Diff(c.want, nothingHanded(c.ctx, c.err)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 }
 
 func TestWhatTheAgentTookIsToldAsItIs(t *testing.T) {
