@@ -28,13 +28,13 @@ func TestWhatThereIsRoomForIsAdmittedByTheCommitThatApproves(t *testing.T) {
 		lines  [][]string
 		want   []string
 	}{
-		"tasks that need nothing":     {lines: [][]string{{"a", "x"}, {"b", "y"}, {"c", "z", "a"}}, want: []string{"a", "b"}},
-		"one of each agent":           {lines: [][]string{{"a", "x"}, {"b", "x"}, {"c", "y"}}, want: []string{"a", "c"}},
-		"four at once":                {lines: [][]string{{"a", "u"}, {"b", "v"}, {"c", "w"}, {"d", "x"}, {"e", "y"}}, want: []string{"a", "b", "c", "d"}},
-		"none while the door is shut": {before: func(tx *journal.Tx, _ *world) error { return tx.SetPaused(true, operator) }, lines: [][]string{{"a", "x"}}},
-		"none while it drains":        {before: func(_ *journal.Tx, w *world) error { w.scheduler.Drain(); return nil }, lines: [][]string{{"a", "x"}}},
+		"tasks that need nothing": {lines: [][]string{{"a", "x"}, {"b", "y"}, {"c", "z", "a"}}, want: []string{"a", "b"}},
+		"one of each agent":       {lines: [][]string{{"a", "x"}, {"b", "x"}, {"c", "y"}}, want: []string{"a", "c"}},
+		"four at once":            {lines: [][]string{{"a", "u"}, {"b", "v"}, {"c", "w"}, {"d", "x"}, {"e", "y"}}, want: []string{"a", "b", "c", "d"}},
+		"none while it is paused": {before: func(tx *journal.Tx, _ *world) error { return tx.SetPaused(true, operator) }, lines: [][]string{{"a", "x"}}},
+		"none while it drains":    {before: func(_ *journal.Tx, w *world) error { w.scheduler.Drain(); return nil }, lines: [][]string{{"a", "x"}}},
 		"none of an agent whose process ends": {before: func(_ *journal.Tx, w *world) error {
-			w.scheduler.own(context.Background(), coord.Attempt{ID: "att_gone", Agent: "x"}, following, func(o *owner) { time.Sleep(time.Minute) })
+			w.scheduler.own(context.Background(), coord.Attempt{ID: "att_gone", Agent: "x"}, following, func(o *owner) { <-o.ctx.Done() })
 			return nil
 		}, lines: [][]string{{"a", "x"}, {"b", "y"}}, want: []string{"b"}},
 		"none of an agent that works": {before: func(tx *journal.Tx, _ *world) error { return tx.Acquire("agent:x", "att_other", 1) }, lines: [][]string{{"a", "x"}, {"b", "y"}}, want: []string{"b"}},

@@ -101,9 +101,9 @@ var (
 // while the machine sleeps, deadlines do not.
 const clockTick = time.Second
 
-// Run schedules until ctx ends. It then lets nothing more be admitted, cancels what could not
-// be followed later, and returns when every attempt is settled; that takes the
-// cancel window at most, and what a provider needs to be ended.
+// Run schedules until ctx ends. It then lets nothing more be admitted, cancels what
+// could not be followed later, and returns when every attempt is settled; that takes
+// the cancel window at most, and what a provider needs to be ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.work.Wait()
 	defer s.setOpen(false)
