@@ -46,7 +46,7 @@ var levels = map[string]int{
 	"directory": stage, "planning": stage, "approval": stage, "scheduler": stage, "synthesis": stage, "retention": stage, "certification": stage,
 
 	"api": door, "daemon": door, "client": door, "cli": door, "mcpserver": door,
-	"modelagent": door, "modelserver": door, "demo": door, "screen": door, "credential": door,
+	"modelagent": door, "modelserver": door, "demo": door, "follow": door, "screen": door, "credential": door,
 	"workspacemcp": door,
 }
 
@@ -68,7 +68,7 @@ var siblings = map[string][]string{
 	"provider/tincan": {"provider", "process", "provider/stdio"}, "provider/a2a": {"provider", "netguard", "provider/stdio"},
 	// The gate restricts what a program may write before it becomes the program.
 	"process": {"sandbox/landlock"},
-	// The command line plays the demo's script.
+	// The command line gives the demo its screen.
 	"cli": {"demo"},
 	// The model agent reads the address of its model by the rules for peers.
 	"modelagent": {"netguard"},

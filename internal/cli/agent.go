@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/directory"
+	"signalbox/internal/follow"
 	"signalbox/internal/screen"
 )
 
@@ -180,7 +181,7 @@ tincan, the one on the PATH unless another is named.`,
 			if _, err := server.AddAgent(ctx, args[0], cfg); err != nil {
 				return err
 			}
-			return a.inspect(ctx, server, args[0])
+			return a.inspect(ctx, server, args[0], a.Show)
 		}),
 	}
 	c.Flags().StringVar(&f.preset, "preset", "", "start from a suggestion of signalbox agent discover")
@@ -255,7 +256,7 @@ func (a *app) agentEdit() *cobra.Command {
 			if _, err := server.ReviseAgent(ctx, args[0], g.Revision, cfg); err != nil {
 				return err
 			}
-			return a.inspect(ctx, server, args[0])
+			return a.inspect(ctx, server, args[0], a.Show)
 		}),
 	}
 	f.add(c)
@@ -266,11 +267,18 @@ func (a *app) agentEdit() *cobra.Command {
 func (a *app) agentInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect AGENT…", Short: "Start an agent, see what it is, and end it; no work, no login", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeAgents,
+		Long: `Inspect starts an agent, sees what it is, and ends it: no work and no login. Of a
+peer the card or the list is fetched. Of several agents --json writes a line for
+each. It exits 13 when one of them cannot be used until you did something.`,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			show := a.Show
+			if a.JSON && len(args) > 1 {
+				show = func(g any, _ func(io.Writer)) error { return a.Line(g) }
+			}
 			var needed error
 			for _, id := range args {
-				err := a.inspect(ctx, c, id)
-				if _, ok := errors.AsType[exitCode](err); ok {
+				err := a.inspect(ctx, c, id, show)
+				if errors.Is(err, follow.ErrNeeded) {
 					needed = err // the others are inspected all the same
 				} else if err != nil {
 					return err
@@ -281,19 +289,19 @@ func (a *app) agentInspect() *cobra.Command {
 	}
 }
 
-// inspect shows an agent as it is found now. It ends the command with exitNeeded
+// inspect shows an agent as it is found now. It ends the command with ErrNeeded
 // when a person must do something before the agent can get work.
-func (a *app) inspect(ctx context.Context, c *client.Client, id string) error {
+func (a *app) inspect(ctx context.Context, c *client.Client, id string, show func(v any, words func(io.Writer)) error) error {
 	a.Say("inspecting %s …", screen.OneLine(id, 64))
 	g, err := c.InspectAgent(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := a.Show(g, func(w io.Writer) { a.Agent(w, g) }); err != nil || !screen.Needy(g) {
+	if err := show(g, func(w io.Writer) { a.Agent(w, g) }); err != nil || !screen.Needy(g) {
 		return err
 	}
 	a.Say("%s is registered, and gets no work yet: mend that, then signalbox agent inspect %s", g.ID, g.ID)
-	return exitCode(exitNeeded)
+	return follow.ErrNeeded
 }
 
 func (a *app) agentEnable(on bool) *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/follow"
 )
 
 // exits gives the exit code of each kind of error.
@@ -51,6 +52,8 @@ func codeOf(ctx context.Context, err error) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
+	case errors.Is(err, follow.ErrNeeded):
+		return exitNeeded
 	case errors.Is(err, errInterrupted) || errors.Is(context.Cause(ctx), errInterrupted):
 		return exitInterrupted
 	default:

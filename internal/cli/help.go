@@ -28,6 +28,18 @@ func (a *app) helpCommand() *cobra.Command {
 	}
 }
 
+// versionCommand is what some type for --version, and what --json needs.
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this program", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.Show(struct {
+				Version string `json:"version"`
+			}{a.Version}, func(w io.Writer) { fmt.Fprintf(w, "signalbox version %s\n", a.Version) })
+		},
+	}
+}
+
 // help writes a command's help: what it does, how it is called, what is below
 // it, and its flags apart from those that every command has.
 func (a *app) help(w io.Writer, c *cobra.Command) {

@@ -190,39 +190,6 @@ func (a *app) jobRetry() *cobra.Command {
 }
 
 // jobAct is a command that does one thing to a job and shows what came of it.
-// againCommand drafts a job once more with what the operator has to say.
-func (a *app) againCommand() *cobra.Command {
-	var f approvalFlags
-	var message string
-	c := &cobra.Command{
-		Use: "again JOB", Short: "Give a job once more, with what is to be done differently", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
-		Long: `Again drafts the tasks of an ended job as a new one, each on top of the changes
-that it made and that you did not discard, with its result as data and your
-words added to its instruction. It then shows the plan and runs it on y, as run
-does. Instead of the job a change set of it may be named.`,
-		Example: `  signalbox again 12 -m "Keep the old name as an alias"`,
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			ref := args[0]
-			if _, err := coord.ParseChangeSetRef(ref); err == nil {
-				s, err := c.ChangeSet(ctx, ref)
-				if err != nil {
-					return err
-				}
-				ref = string(s.Job)
-			}
-			j, err := c.Again(ctx, ref, message)
-			if err != nil {
-				return err
-			}
-			return a.approve(ctx, c, itoa(j.Number), f, true)
-		}),
-	}
-	c.Flags().StringVarP(&message, "message", "m", "", "what is to be done differently")
-	f.add(c)
-	_ = c.MarkFlagRequired("message") // the flag is there: it was made above
-	return c
-}
-
 func (a *app) jobAct(use, short string, do func(*client.Client, context.Context, string) (coord.Job, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
@@ -368,3 +335,6 @@ func (a *app) completeJobs(cmd *cobra.Command, args []string, word string) ([]st
 		return fmt.Sprintf("%d\t%s: %s", j.Number, j.State, screen.OneLine(j.Title, 40))
 	})(cmd, args, word)
 }
+
+// itoa is a job's number as a reference.
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

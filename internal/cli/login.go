@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/credential"
 	"signalbox/internal/daemon"
+	"signalbox/internal/screen"
 )
 
 // token finds the credential for an address, the environment first.
@@ -106,4 +110,53 @@ func (a *app) logoutCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	c := &cobra.Command{Use: "token", Short: "Make, list and revoke tokens for scripts and assistants"}
+	var role, name string
+	add := &cobra.Command{
+		Use: "add", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
+		Example: "  signalbox token add --name assistant --role draft",
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			t, err := c.AddToken(ctx, name, coord.Role(role))
+			if err != nil {
+				return err
+			}
+			if err := a.Show(t, func(w io.Writer) { fmt.Fprintln(w, t.Token) }); err != nil {
+				return err
+			}
+			a.Say("this is shown once; it is %s with the role %s", t.ID, t.Role)
+			return nil
+		}),
+	}
+	add.Flags().StringVar(&role, "role", string(coord.RoleRead), "operator, draft or read")
+	add.Flags().StringVar(&name, "name", "", "what it is for")
+	_ = add.MarkFlagRequired("name") // the flag is there: it was made above
+	c.AddCommand(add, &cobra.Command{
+		Use: "list", Short: "List tokens and browser sessions, without their values", Args: cobra.NoArgs,
+		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			tokens, err := c.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Show(tokens, func(w io.Writer) {
+				var rows [][]string
+				for _, t := range tokens {
+					rows = append(rows, []string{string(t.ID), t.Kind, string(t.Role), screen.Ago(t.Made.Wall), screen.OneLine(t.Name, 40)})
+				}
+				a.Rows(w, []string{"id", "kind", "role", "made", "name"}, rows)
+			})
+		}),
+	}, &cobra.Command{
+		Use: "revoke ID", Short: "End a token or a browser session for good", Args: cobra.ExactArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.RevokeToken(ctx, args[0]); err != nil {
+				return err
+			}
+			a.Say("%s is revoked", screen.OneLine(args[0], 40))
+			return nil
+		}),
+	})
+	return c
 }

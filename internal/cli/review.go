@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/follow"
 	"signalbox/internal/screen"
 )
 
@@ -112,7 +113,7 @@ func (a *app) reviewOne(ctx context.Context, c *client.Client, ref string, f rev
 		answer, err := a.ReadLine(ctx)
 		if err != nil {
 			a.Say("")
-			return declined(err)
+			return follow.Declined(ctx, err)
 		}
 		switch strings.ToLower(strings.TrimSpace(answer)) {
 		case "y", "yes":
@@ -141,7 +142,7 @@ func (a *app) fileByFile(ctx context.Context, c *client.Client, ref string, d ap
 		a.Diff(a.Err, f)
 		yes, err := a.Ask(ctx, "let "+screen.OneLine(f.Change.Path, coord.MaxTitle)+" land?")
 		if err != nil {
-			return declined(err)
+			return follow.Declined(ctx, err)
 		}
 		if yes {
 			r.Only = append(r.Only, f.Change.Path)
@@ -158,7 +159,7 @@ func (a *app) commentOn(ctx context.Context, c *client.Client, ref string) error
 	fmt.Fprint(a.Err, "comment: ")
 	text, err := a.ReadLine(ctx)
 	if err != nil {
-		return declined(err)
+		return follow.Declined(ctx, err)
 	}
 	if _, err = c.Comment(ctx, ref, strings.TrimSpace(text)); err == nil {
 		a.Say("noted")

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/credential/binding"
 	"signalbox/internal/daemon"
 	"signalbox/internal/directory"
+	"signalbox/internal/follow"
 	"signalbox/internal/screen"
 )
 
@@ -63,8 +64,8 @@ func Main(ctx context.Context, p Program, args []string) int {
 // tell writes an error for a person: what is wrong, where, and what to do.
 func (a *app) tell(err error) {
 	w := a.Err
-	if _, ok := errors.AsType[exitCode](err); ok {
-		return
+	if _, ok := errors.AsType[exitCode](err); ok || errors.Is(err, follow.ErrNeeded) {
+		return // what there was to say is on the screen
 	}
 	if errors.Is(err, errInterrupted) {
 		fmt.Fprintln(w, "interrupted")
@@ -120,7 +121,7 @@ what you get tells a claim from a proof.`,
 	add("work", a.demoCommand(), a.runCommand(), a.againCommand(), a.jobCommand(), a.agentCommand())
 	add("look", a.inboxCommand(), a.reviewCommand(), a.requestCommand(), a.attemptCommand(), a.watchCommand(), a.verifyCommand())
 	add("house", a.serveCommand(), a.sandboxCommand(), a.loginCommand(), a.logoutCommand(), a.tokenCommand(), a.credentialCommand(), a.statusCommand(), a.doctorCommand(),
-		a.pauseCommand(), a.resumeCommand(), a.stopCommand(), modelAgentCommand())
+		a.pauseCommand(), a.resumeCommand(), a.stopCommand(), modelAgentCommand(), a.versionCommand())
 	root.AddCommand(a.workerCommand())
 	root.SetCompletionCommandGroupID("house")
 	root.SetHelpCommand(a.helpCommand())

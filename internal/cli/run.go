@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -11,8 +10,30 @@ import (
 
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
+	"signalbox/internal/demo"
+	"signalbox/internal/follow"
 	"signalbox/internal/screen"
 )
+
+func (a *app) demoCommand() *cobra.Command {
+	var keep, ask bool
+	c := &cobra.Command{
+		Use: "demo", Short: "See a job from draft to result, without an account or a network", Args: cobra.NoArgs,
+		Long: `Demo makes a data directory of its own, starts Signalbox and a scripted model on
+loopback, registers two agents, and takes a job of three tasks from the draft to
+the result. It plays the operator and says when; --ask lets you decide.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := (&demo.Show{Screen: a.Screen, Version: a.Version, Keep: keep, Ask: ask}).Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return jobExit(state)
+		},
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, for the command line")
+	c.Flags().BoolVar(&ask, "ask", false, "decide yourself, instead of watching")
+	return c
+}
 
 // approvalFlags say how a plan is approved and followed.
 type approvalFlags struct {
@@ -101,6 +122,39 @@ func writes(each bool) coord.WriteMode {
 	return ""
 }
 
+// againCommand drafts a job once more with what the operator has to say.
+func (a *app) againCommand() *cobra.Command {
+	var f approvalFlags
+	var message string
+	c := &cobra.Command{
+		Use: "again JOB", Short: "Give a job once more, with what is to be done differently", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Long: `Again drafts the tasks of an ended job as a new one, each on top of the changes
+that it made and that you did not discard, with its result as data and your
+words added to its instruction. It then shows the plan and runs it on y, as run
+does. Instead of the job a change set of it may be named.`,
+		Example: `  signalbox again 12 -m "Keep the old name as an alias"`,
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			ref := args[0]
+			if _, err := coord.ParseChangeSetRef(ref); err == nil {
+				s, err := c.ChangeSet(ctx, ref)
+				if err != nil {
+					return err
+				}
+				ref = string(s.Job)
+			}
+			j, err := c.Again(ctx, ref, message)
+			if err != nil {
+				return err
+			}
+			return a.approve(ctx, c, itoa(j.Number), f, true)
+		}),
+	}
+	c.Flags().StringVarP(&message, "message", "m", "", "what is to be done differently")
+	f.add(c)
+	_ = c.MarkFlagRequired("message") // the flag is there: it was made above
+	return c
+}
+
 func (a *app) jobRun() *cobra.Command {
 	var f approvalFlags
 	var wait bool
@@ -141,13 +195,13 @@ func (a *app) approve(ctx context.Context, c *client.Client, ref string, f appro
 			a.Review(a.Err, j)
 		}
 		a.Say("drafted as job %d and not run, because nobody is at a terminal to say y.\nrun it: signalbox job run %d --approved %s", j.Number, j.Number, j.Frozen.Digest)
-		return exitCode(exitNeeded)
+		return follow.ErrNeeded
 	default:
 		a.Review(a.Err, j)
 		yes, err := a.Ask(ctx, "\nrun it?")
 		if err != nil || !yes {
 			a.Say("job %d stays a draft: signalbox job run %d, or job discard %d", j.Number, j.Number, j.Number)
-			return declined(err)
+			return follow.Declined(ctx, err)
 		}
 	}
 	cursor, err := c.Now(ctx)
@@ -163,15 +217,6 @@ func (a *app) approve(ctx context.Context, c *client.Client, ref string, f appro
 		})
 	}
 	return a.follow(ctx, c, j, cursor, f.through)
-}
-
-// declined ends a command whose question was not answered with yes. No answer
-// at all counts as no.
-func declined(err error) error {
-	if errors.Is(err, errInterrupted) {
-		return err
-	}
-	return exitCode(exitNeeded)
 }
 
 func (a *app) jobWait() *cobra.Command {
@@ -233,10 +278,9 @@ func (a *app) watchCommand() *cobra.Command {
 // follow writes what happens to a job until it is over, or the operator is
 // needed and cannot be asked.
 func (a *app) follow(ctx context.Context, c *client.Client, j coord.Job, cursor string, through bool) error {
-	f := &following{app: a, client: c, job: j, through: through}
-	f.operator = f.ask
-	if !a.Asks {
-		f.operator = f.tell
+	state, err := follow.New(a.Screen, c, j, through).Run(ctx, cursor)
+	if err != nil {
+		return err
 	}
-	return f.run(ctx, cursor)
+	return jobExit(state)
 }

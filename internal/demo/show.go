@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -13,73 +13,69 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"signalbox/internal/approval"
 	"signalbox/internal/client"
 	"signalbox/internal/coord"
 	"signalbox/internal/credential"
 	"signalbox/internal/daemon"
-	"signalbox/internal/demo"
+	"signalbox/internal/follow"
 	"signalbox/internal/modelserver"
 	"signalbox/internal/screen"
 )
 
-func (a *app) demoCommand() *cobra.Command {
-	var keep, ask bool
-	c := &cobra.Command{
-		Use: "demo", Short: "See a job from draft to result, without an account or a network", Args: cobra.NoArgs,
-		Long: `Demo makes a data directory of its own, starts Signalbox and a scripted model on
-loopback, registers two agents, and takes a job of three tasks from the draft to
-the result. It plays the operator and says when; --ask lets you decide.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return (&show{app: a, keep: keep, ask: ask}).run(cmd.Context())
-		},
-	}
-	c.Flags().BoolVar(&keep, "keep", false, "leave it running afterwards, for the command line")
-	c.Flags().BoolVar(&ask, "ask", false, "decide yourself, instead of watching")
-	return c
-}
+// Show is one run of the
+type Show struct {
+	*screen.Screen
+	// Version is that of this program.
+	Version string
+	// Keep leaves Signalbox running after the job, until the context ends.
+	Keep bool
+	// Ask lets the person at the terminal decide.
+	Ask bool
 
-// show is one run of the demo.
-type show struct {
-	*app
-	keep, ask bool
-	step      int
-	client    *client.Client
-	dir       string
+	step   int
+	client *client.Client
+	dir    string
 }
 
 // modelKey is the variable that holds the scripted model's token.
 const modelKey = "DEMO_MODEL_API_KEY"
 
-func (s *show) title(text string) {
+func (s *Show) title(text string) {
 	s.step++
-	st := s.Styles(screen.IsTerminal(s.Err))
+	st := s.Styles(screen.IsTerminal(s.Beside()))
 	s.Say("\n%s %s", st.Bold.Render(fmt.Sprintf("%d.", s.step)), st.Bold.Render(text))
 }
 
-func (s *show) run(ctx context.Context) (err error) {
-	if s.ask && !s.Asks {
-		return coord.Errorf(coord.Invalid, "--ask needs a terminal")
+// errDone ends serve when the show is over.
+var errDone = errors.New("done")
+
+// Run makes a data directory, starts Signalbox and the scripted model, registers
+// the agents, takes the job to its result, and removes all of it again. It gives
+// the state in which the job ended; the error is follow.ErrNeeded when the person
+// did not let it run.
+func (s *Show) Run(ctx context.Context) (state coord.JobState, err error) {
+	if s.Ask && !s.Asks {
+		return "", coord.Errorf(coord.Invalid, "--ask needs a terminal")
 	}
 	s.title("A data directory")
 	if s.dir, err = os.MkdirTemp("", "signalbox-demo-"); err != nil {
-		return coord.Errorf(coord.Unavailable, "no directory could be made for the demo: %s", reason(err))
+		return "", coord.Errorf(coord.Unavailable, "no directory could be made for the demo: %v", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	// Agents need a path without symbolic links, which a temporary folder may have.
 	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
-		return err
+		return "", err
 	}
 	s.Say("   %s, removed at the end", s.dir)
 
 	s.title("A model server on loopback (scripted: the same question gets the same answer)")
 	model, err := s.model(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer model.close()
 	s.Say("   %s", model.url)
@@ -104,21 +100,21 @@ func (s *show) run(ctx context.Context) (err error) {
 	select {
 	case link := <-ready:
 		if err := s.login(ctx, place, link); err != nil {
-			return err
+			return "", err
 		}
 	case err := <-ended:
 		ended <- err
-		return err
+		return "", err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 	defer s.client.Close()
 	s.Say("   ready at %s; this demo is its operator", place.URL)
-	if err := s.play(ctx, model.url); err != nil {
-		return err
+	if state, err = s.play(ctx, model.url); err != nil {
+		return "", err
 	}
 	s.title("Look further")
-	if !s.keep {
+	if !s.Keep {
 		s.Say("   With signalbox demo --keep it runs on, for the commands to look further:")
 	} else {
 		s.Say("   It runs until you press Ctrl-C. In another terminal:\n\n   export SIGNALBOX_DATA=%s%s", s.dir, alias())
@@ -128,11 +124,11 @@ func (s *show) run(ctx context.Context) (err error) {
    signalbox request show r1          what was asked, decided, and delivered
    signalbox attempt show 1/signals   what is known of it, and how
    signalbox job export 1             all evidence; signalbox verify checks it
-   signalbox run --agent %s "Say something"`, demo.Reader)
-	if s.keep {
+   signalbox run --agent %s "Say something"`, Reader)
+	if s.Keep {
 		<-ctx.Done()
 	}
-	return nil
+	return state, nil
 }
 
 // alias tells the shell what signalbox is, where it is not on the PATH.
@@ -148,7 +144,7 @@ func alias() string {
 }
 
 // login makes the demo the operator, and with --keep the command line, too.
-func (s *show) login(ctx context.Context, place daemon.Place, link daemon.Link) error {
+func (s *Show) login(ctx context.Context, place daemon.Place, link daemon.Link) error {
 	u, err := url.Parse(link.URL)
 	if err != nil {
 		return err
@@ -157,7 +153,7 @@ func (s *show) login(ctx context.Context, place daemon.Place, link daemon.Link) 
 	if err != nil {
 		return err
 	}
-	if s.keep {
+	if s.Keep {
 		if err := credential.KeepInFile(s.dir, paired.Token); err != nil {
 			return err
 		}
@@ -167,56 +163,56 @@ func (s *show) login(ctx context.Context, place daemon.Place, link daemon.Link) 
 }
 
 // play takes the job from the draft to the result.
-func (s *show) play(ctx context.Context, modelURL string) error {
+func (s *Show) play(ctx context.Context, modelURL string) (coord.JobState, error) {
 	s.title("Two agents, registered and inspected")
 	if err := s.register(ctx, modelURL); err != nil {
-		return err
+		return "", err
 	}
 	s.title("A plan: two tasks side by side, and one that needs both")
-	j, err := s.client.Draft(ctx, demo.Plan())
+	j, err := s.client.Draft(ctx, Plan())
 	if err != nil {
-		return err
+		return "", err
 	}
-	if j, err = s.client.Freeze(ctx, itoa(j.Number)); err != nil {
-		return err
+	ref := strconv.FormatInt(j.Number, 10)
+	if j, err = s.client.Freeze(ctx, ref); err != nil {
+		return "", err
 	}
-	s.Review(s.Err, j)
+	s.Review(s.Beside(), j)
 	s.title("You review it; what runs is exactly what was shown")
-	if s.ask {
-		yes, err := s.Ask(ctx, "run it?")
+	if s.Ask {
+		yes, err := s.Screen.Ask(ctx, "run it?")
 		if err != nil || !yes {
-			return declined(err)
+			return "", follow.Declined(ctx, err)
 		}
 	} else {
 		s.Say("   (the demo says y)")
 	}
 	cursor, err := s.client.Now(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if j, err = s.client.Run(ctx, itoa(j.Number), j.Frozen.Digest); err != nil {
-		return err
+	if j, err = s.client.Run(ctx, ref, j.Frozen.Digest); err != nil {
+		return "", err
 	}
 	s.title("It runs; what the agents write is shown once it is on the disk")
-	aside := *s.app
-	aside.Screen = s.Aside()
-	f := &following{app: &aside, client: s.client, job: j, through: true}
-	if f.operator = f.ask; !s.ask {
-		f.operator = s.decide(f)
+	f := follow.New(s.Aside(), s.client, j, true)
+	if !s.Ask {
+		f.Operator = s.decide(f)
 	}
-	if err := f.run(ctx, cursor); err != nil {
-		return err
+	state, err := f.Run(ctx, cursor)
+	if err != nil {
+		return "", err
 	}
 	s.title("The result: every statement has an author, and is a claim, not a proof")
-	r, err := s.client.Result(ctx, itoa(j.Number))
+	r, err := s.client.Result(ctx, ref)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return s.Show(r, func(w io.Writer) { s.Result(w, r) })
+	return state, s.Show(r, func(w io.Writer) { s.Result(w, r) })
 }
 
 // register makes the two agents known.
-func (s *show) register(ctx context.Context, modelURL string) error {
+func (s *Show) register(ctx context.Context, modelURL string) error {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
@@ -228,10 +224,10 @@ func (s *show) register(ctx context.Context, modelURL string) error {
 		id  coord.AgentID
 		cfg coord.AgentConfig
 	}{
-		{demo.Reader, coord.AgentConfig{Name: "A model API", Route: coord.RouteACP, Executable: self,
+		{Reader, coord.AgentConfig{Name: "A model API", Route: coord.RouteACP, Executable: self,
 			Args:       []string{"model-agent", "--api", "responses", "--base-url", modelURL, "--model", modelserver.Model},
 			EnvFromEnv: map[string]string{"MODEL_API_KEY": modelKey}}},
-		{demo.Checker, coord.AgentConfig{Name: "An agent that asks", Route: coord.RouteACP, Executable: self, Args: []string{"demo-agent"}}},
+		{Checker, coord.AgentConfig{Name: "An agent that asks", Route: coord.RouteACP, Executable: self, Args: []string{"demo-agent"}}},
 	} {
 		if _, err := s.client.AddAgent(ctx, string(g.id), g.cfg); err != nil {
 			return err
@@ -246,7 +242,7 @@ func (s *show) register(ctx context.Context, modelURL string) error {
 }
 
 // decide plays the operator: it approves what is asked as it was shown.
-func (s *show) decide(f *following) func(context.Context, coord.Request) error {
+func (s *Show) decide(f *follow.Job) func(context.Context, coord.Request) error {
 	return func(ctx context.Context, r coord.Request) error {
 		// A person would read first.
 		select {
@@ -255,7 +251,7 @@ func (s *show) decide(f *following) func(context.Context, coord.Request) error {
 		case <-time.After(700 * time.Millisecond):
 		}
 		s.Say("   (the demo, as the operator, allows it once)")
-		return f.decide(ctx, r, approval.Decision{Decision: coord.DecisionApprove, Digest: r.Digest, Reason: "the demo plays the operator"})
+		return f.Decide(ctx, r, approval.Decision{Decision: coord.DecisionApprove, Digest: r.Digest, Reason: "the demo plays the operator"})
 	}
 }
 
@@ -267,7 +263,7 @@ type modelProcess struct {
 
 // model starts the scripted model and lets the worker's environment know its
 // token.
-func (s *show) model(ctx context.Context) (modelProcess, error) {
+func (s *Show) model(ctx context.Context) (modelProcess, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -278,7 +274,7 @@ func (s *show) model(ctx context.Context) (modelProcess, error) {
 	if err := os.Setenv(modelKey, token); err != nil { //nolint:forbidigo // there is no other way into its environment
 		return modelProcess{}, errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: modelserver.New(demo.Model(token)), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: modelserver.New(Model(token)), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -13,15 +13,24 @@ import (
 	"signalbox/internal/screen"
 )
 
-// following is one job as it is followed on a screen.
-type following struct {
-	*app
-	client  *client.Client
-	job     coord.Job
+// ErrNeeded ends what only the operator can take further, and nobody was there
+// or said yes.
+var ErrNeeded = errors.New("the operator is needed")
+
+// errDone ends a stream of events whose job is over.
+var errDone = errors.New("done")
+
+// Job is one job on a screen.
+type Job struct {
+	*screen.Screen
+	client *client.Client
+	job    coord.Job
+	// through waits on when the operator is needed and cannot be asked.
 	through bool
-	// operator puts an open request before whoever decides it. Its error ends
-	// the following.
-	operator func(ctx context.Context, r coord.Request) error
+	// Operator puts an open request before whoever decides it; its error ends the
+	// following. New sets it: the person at the terminal is asked; without one it
+	// is told how the request is decided.
+	Operator func(ctx context.Context, r coord.Request) error
 
 	keys map[coord.TaskID]string
 	// texts are what the tasks write.
@@ -32,19 +41,32 @@ type following struct {
 	shown map[string]string
 }
 
-// errDone ends a stream of events whose job is over.
-var errDone = errors.New("done")
+// New makes a job ready to be followed on a screen. With through, a need of the
+// operator where nobody can be asked does not end it.
+func New(s *screen.Screen, c *client.Client, j coord.Job, through bool) *Job {
+	f := &Job{
+		Screen: s, client: c, job: j, through: through,
+		keys: map[coord.TaskID]string{}, texts: screen.NewLive(s), asked: map[coord.RequestID]bool{},
+		told: map[coord.RequestID]bool{}, shown: map[string]string{},
+	}
+	if f.Operator = f.tell; s.Asks {
+		f.Operator = f.ask
+	}
+	return f
+}
 
 // over reports whether nothing more happens to a job by itself.
 func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
 
-// run follows from a cursor on. It gives the job's exit code.
-func (f *following) run(ctx context.Context, cursor string) error {
-	f.keys, f.texts, f.asked = map[coord.TaskID]string{}, screen.NewLive(f.Screen), map[coord.RequestID]bool{}
-	f.told, f.shown = map[coord.RequestID]bool{}, map[string]string{}
+// Run follows from a cursor of the events on, until the job is over or its
+// outcome is unknown, and gives its state then. The error is ErrNeeded when the
+// operator is, the cause of ctx when that ended, or what went wrong. The job
+// itself goes on whatever the error. On a screen of JSON the job's result is
+// what is written.
+func (f *Job) Run(ctx context.Context, cursor string) (coord.JobState, error) {
 	tasks, err := f.client.Tasks(ctx, string(f.job.ID))
 	if err != nil {
-		return err
+		return f.job.State, err
 	}
 	for _, t := range tasks {
 		f.keys[t.ID] = t.Key
@@ -53,19 +75,15 @@ func (f *following) run(ctx context.Context, cursor string) error {
 	if err == nil {
 		err = f.client.Follow(ctx, client.Filter{Job: string(f.job.ID), After: cursor}, func(e coord.Event) error { return f.event(ctx, e) })
 	}
-	if errors.Is(err, errDone) {
-		err = jobExit(f.job.State)
-	}
-	var code exitCode
-	if err != nil && !errors.As(err, &code) {
-		if errors.Is(err, errInterrupted) {
-			_ = f.texts.Flush() // the interrupt is what is told
+	if err != nil && !errors.Is(err, errDone) && !errors.Is(err, ErrNeeded) {
+		if ctx.Err() != nil {
+			_ = f.texts.Flush() // the end of ctx is what is told
 			f.Say("job %d runs on; stop it with signalbox job cancel %d", f.job.Number, f.job.Number)
 		}
-		return err
+		return f.job.State, err
 	}
 	if ferr := f.texts.Flush(); ferr != nil {
-		return ferr
+		return f.job.State, ferr
 	}
 	if f.JSON {
 		r, rerr := f.client.Result(ctx, string(f.job.ID))
@@ -73,17 +91,20 @@ func (f *following) run(ctx context.Context, cursor string) error {
 			rerr = f.Document(r)
 		}
 		if rerr != nil {
-			return rerr
+			return f.job.State, rerr
 		}
 	}
 	f.end()
-	return err
+	if errors.Is(err, errDone) {
+		err = nil
+	}
+	return f.job.State, err
 }
 
 // end says how a job ended and where to look further.
-func (f *following) end() {
+func (f *Job) end() {
 	n := f.job.Number
-	f.Say("%s  job %d", f.Styles(screen.IsTerminal(f.Err)).Mark(string(f.job.State)), n)
+	f.Say("%s  job %d", f.Styles(screen.IsTerminal(f.Beside())).Mark(string(f.job.State)), n)
 	switch f.job.State {
 	case coord.JobAttention:
 		f.Say("the outcome of a task is not known: signalbox inbox")
@@ -97,7 +118,7 @@ func (f *following) end() {
 }
 
 // catchUp looks at what happened before the stream begins.
-func (f *following) catchUp(ctx context.Context) error {
+func (f *Job) catchUp(ctx context.Context) error {
 	if over(f.job.State) {
 		return errDone
 	}
@@ -119,7 +140,7 @@ func (f *following) catchUp(ctx context.Context) error {
 }
 
 // event writes one event.
-func (f *following) event(ctx context.Context, e coord.Event) error {
+func (f *Job) event(ctx context.Context, e coord.Event) error {
 	switch e.Kind {
 	case coord.AttemptText:
 		var t coord.Text
@@ -138,7 +159,7 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 		if err := f.texts.Flush(); err != nil {
 			return err
 		}
-		f.Say("%s shows no progress, and is waited for: signalbox attempt explain %d/%[1]s", f.keys[e.Task], f.job.Number)
+		f.Say("%s shows no progress, and is waited for: signalbox attempt show %d/%[1]s", f.keys[e.Task], f.job.Number)
 	case coord.ChangesMoved:
 		var c struct {
 			Number int64                `json:"number"`
@@ -200,7 +221,7 @@ func (f *following) event(ctx context.Context, e coord.Event) error {
 
 // named is a task's key where the job has several: the text of an only task
 // needs no name.
-func (f *following) named(key string) string {
+func (f *Job) named(key string) string {
 	if len(f.keys) < 2 {
 		return ""
 	}
@@ -209,13 +230,13 @@ func (f *following) named(key string) string {
 
 // task says that a task came to another state, if that tells a person
 // something: that it waits is told by its request.
-func (f *following) task(key string, state coord.TaskState, reason string) {
+func (f *Job) task(key string, state coord.TaskState, reason string) {
 	switch state {
 	case coord.TaskBlocked, coord.TaskReady, coord.TaskWaiting:
 		return
 	default:
 	}
-	text := f.Styles(screen.IsTerminal(f.Err)).Mark(string(state)) + "  " + key
+	text := f.Styles(screen.IsTerminal(f.Beside())).Mark(string(state)) + "  " + key
 	if reason != "" {
 		text += "  (" + screen.OneLine(reason, coord.MaxReason) + ")"
 	}
@@ -227,7 +248,7 @@ func (f *following) task(key string, state coord.TaskState, reason string) {
 }
 
 // effect says what Signalbox did because of an approval, once.
-func (f *following) effect(ctx context.Context, id coord.RequestID) error {
+func (f *Job) effect(ctx context.Context, id coord.RequestID) error {
 	if f.told[id] {
 		return nil
 	}
@@ -239,12 +260,12 @@ func (f *following) effect(ctx context.Context, id coord.RequestID) error {
 	if err := f.texts.Flush(); err != nil {
 		return err
 	}
-	f.Effect(f.Err, r)
+	f.Effect(f.Beside(), r)
 	return nil
 }
 
 // needed puts a request before the operator, once.
-func (f *following) needed(ctx context.Context, id coord.RequestID) error {
+func (f *Job) needed(ctx context.Context, id coord.RequestID) error {
 	if f.asked[id] {
 		return nil
 	}
@@ -256,12 +277,12 @@ func (f *following) needed(ctx context.Context, id coord.RequestID) error {
 	if err := f.texts.Flush(); err != nil {
 		return err
 	}
-	f.Request(f.Err, r)
-	return f.operator(ctx, r)
+	f.Request(f.Beside(), r)
+	return f.Operator(ctx, r)
 }
 
 // tell says how a request is decided where nobody can be asked.
-func (f *following) tell(_ context.Context, r coord.Request) error {
+func (f *Job) tell(_ context.Context, r coord.Request) error {
 	how := fmt.Sprintf("approve r%d --digest %s", r.Number, r.Digest)
 	if r.Kind == coord.Question {
 		how = fmt.Sprintf("answer r%d --digest %s --text …", r.Number, r.Digest)
@@ -270,17 +291,17 @@ func (f *following) tell(_ context.Context, r coord.Request) error {
 	if f.through {
 		return nil
 	}
-	return exitCode(exitNeeded)
+	return ErrNeeded
 }
 
 // ask lets the person at the terminal decide a request.
-func (f *following) ask(ctx context.Context, r coord.Request) error {
+func (f *Job) ask(ctx context.Context, r coord.Request) error {
 	d := approval.Decision{Digest: r.Digest}
 	if r.Kind == coord.Question {
-		fmt.Fprint(f.Err, "your answer (empty to refuse): ")
+		fmt.Fprint(f.Beside(), "your answer (empty to refuse): ")
 		line, err := f.ReadLine(ctx)
 		if err != nil {
-			return declined(err)
+			return Declined(ctx, err)
 		}
 		d.Decision, d.Answer = coord.DecisionAnswer, strings.TrimSpace(line)
 		if d.Answer == "" {
@@ -289,17 +310,17 @@ func (f *following) ask(ctx context.Context, r coord.Request) error {
 	} else {
 		yes, err := f.Ask(ctx, "allow it once?")
 		if err != nil {
-			return declined(err)
+			return Declined(ctx, err)
 		}
 		if d.Decision = coord.DecisionDeny; yes {
 			d.Decision = coord.DecisionApprove
 		}
 	}
-	return f.decide(ctx, r, d)
+	return f.Decide(ctx, r, d)
 }
 
-// decide records a decision. That someone else was first stands, and is told.
-func (f *following) decide(ctx context.Context, r coord.Request, d approval.Decision) error {
+// Decide records a decision. That someone else was first stands, and is told.
+func (f *Job) Decide(ctx context.Context, r coord.Request, d approval.Decision) error {
 	r, err := f.client.Decide(ctx, string(r.ID), d)
 	if coord.CodeOf(err) == coord.Conflict {
 		f.Say("%v", err)
@@ -309,4 +330,13 @@ func (f *following) decide(ctx context.Context, r coord.Request, d approval.Deci
 		f.Say("r%d is %s", r.Number, r.Decision)
 	}
 	return err
+}
+
+// Declined is the end of a question that was not answered with yes: no answer at
+// all, which err may say, counts as no. The end of ctx stays what it is.
+func Declined(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	return ErrNeeded
 }

@@ -1,7 +1,9 @@
-package cli
+package follow
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -12,12 +14,12 @@ import (
 
 func TestThatAnAgentShowsNoProgressIsToldWithoutItsWords(t *testing.T) {
 	for status, want := range map[string]string{
-		coord.ActivityStalled: "survey shows no progress, and is waited for: signalbox attempt explain 12/survey\n",
+		coord.ActivityStalled: "survey shows no progress, and is waited for: signalbox attempt show 12/survey\n",
 		"in_progress":         "",
 	} {
 		var told strings.Builder
-		f := &following{app: &app{Screen: screen.New(nil, io.Discard, &told)}, job: coord.Job{Number: 12}, keys: map[coord.TaskID]string{"tsk_1": "survey"}}
-		f.texts = screen.NewLive(f.Screen)
+		f := New(screen.New(nil, io.Discard, &told), nil, coord.Job{Number: 12}, false)
+		f.keys["tsk_1"] = "survey"
 		data, err := json.Marshal(coord.Activity{Kind: "status", Title: "words of the agent", Status: status})
 		if err != nil {
 			t.Fatal(err)
@@ -28,5 +30,32 @@ func TestThatAnAgentShowsNoProgressIsToldWithoutItsWords(t *testing.T) {
 		if told.String() != want {
 			t.Errorf("%s is told as %q, want %q", status, told.String(), want)
 		}
+	}
+}
+
+// That a question was not answered never ends a command with success, and an
+// interrupt stays one.
+func TestAQuestionThatIsNotAnsweredWithYesIsANeed(t *testing.T) {
+	interrupt := errors.New("interrupt")
+	running, ended := t.Context(), func() context.Context {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(interrupt)
+		return ctx
+	}()
+	for _, c := range []struct {
+		name     string
+		ctx      context.Context
+		err, end error
+	}{
+		{"no", running, nil, ErrNeeded},
+		{"no answer", running, io.EOF, ErrNeeded},
+		{"an interrupt", ended, interrupt, interrupt},
+		{"no, and then an interrupt", ended, nil, ErrNeeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Declined(c.ctx, c.err); !errors.Is(got, c.end) {
+				t.Errorf("it ends with %v, want %v", got, c.end)
+			}
+		})
 	}
 }

@@ -116,6 +116,9 @@ func (s *Screen) Show(v any, words func(w io.Writer)) error {
 	return err
 }
 
+// Beside is the stream of everything that is no data.
+func (s *Screen) Beside() io.Writer { return s.err }
+
 // Say writes a line of progress for a person.
 func (s *Screen) Say(format string, args ...any) {
 	fmt.Fprintf(s.err, format+"\n", args...)
