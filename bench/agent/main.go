@@ -10,8 +10,7 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +35,9 @@ func run(args []string) error {
 	var lines [][]byte
 	switch {
 	case mode == "start":
-		fmt.Println("ready")
+		if _, err := os.Stdout.WriteString("ready\n"); err != nil {
+			return err
+		}
 	case mode == "echo":
 	case len(args) == 2 && args[0] == "burst":
 		n, err := strconv.Atoi(args[1])
@@ -49,31 +50,24 @@ func run(args []string) error {
 	default:
 		return fmt.Errorf("the agent has no mode %q", mode)
 	}
-	stamps := &stamped{}
-	in := bufio.NewReaderSize(stamps, 1<<20)
+	var in input
 	for {
-		line, err := in.ReadBytes('\n')
+		line, err := in.line()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			return err
-		}
-		switch m.Method {
+		id, method := head(line)
+		switch method {
 		case "initialize":
-			err = reply(m.ID, `{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}`)
+			err = reply(id, `{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}`)
 		case "session/new":
-			err = reply(m.ID, `{"sessionId":"s"}`)
+			err = reply(id, `{"sessionId":"s"}`)
 		case "session/prompt":
 			if lines == nil {
-				lines = [][]byte{say(strconv.FormatInt(stamps.last, 10))}
+				lines = [][]byte{say(strconv.FormatInt(in.last, 10))}
 			}
 			if mode != "echo" {
 				lines[0] = say(strconv.FormatInt(time.Now().UnixNano(), 10))
@@ -83,7 +77,7 @@ func run(args []string) error {
 					return err
 				}
 			}
-			err = reply(m.ID, `{"stopReason":"end_turn"}`)
+			err = reply(id, `{"stopReason":"end_turn"}`)
 		}
 		if err != nil {
 			return err
@@ -91,17 +85,53 @@ func run(args []string) error {
 	}
 }
 
-// stamped reads the input and remembers when the last read returned.
-type stamped struct{ last int64 }
+// buffer holds what was read and not yet taken; a line fits.
+var buffer [1 << 20]byte
 
-func (s *stamped) Read(b []byte) (int, error) {
-	n, err := os.Stdin.Read(b)
-	s.last = time.Now().UnixNano()
-	return n, err
+// input is what comes in, with the time at which the last read returned.
+type input struct {
+	from, to int
+	last     int64
 }
 
-func reply(id json.RawMessage, result string) error {
-	_, err := fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result)
+// line gives the next line without its end. It is good until the next call.
+func (i *input) line() ([]byte, error) {
+	for {
+		if n := bytes.IndexByte(buffer[i.from:i.to], '\n'); n >= 0 {
+			line := buffer[i.from : i.from+n]
+			i.from += n + 1
+			return line, nil
+		}
+		i.from, i.to = 0, copy(buffer[:], buffer[i.from:i.to])
+		if i.to == len(buffer) {
+			return nil, errors.New("the line is too long")
+		}
+		n, err := os.Stdin.Read(buffer[i.to:])
+		i.last = time.Now().UnixNano()
+		if i.to += n; err != nil {
+			return nil, err
+		}
+	}
+}
+
+// head finds a message's id and method, which stand before what the method is
+// given. An agent that answers at once does not decode what it need not: the
+// first use of encoding/json in a process takes longer than the answer.
+func head(line []byte) (id []byte, method string) {
+	before, _, _ := bytes.Cut(line, []byte(`"params":`))
+	member := func(name string) []byte {
+		_, rest, _ := bytes.Cut(before, []byte(name))
+		value, _, _ := bytes.Cut(rest, []byte(","))
+		return bytes.TrimRight(value, "}")
+	}
+	return member(`"id":`), string(bytes.Trim(member(`"method":`), `"`))
+}
+
+func reply(id []byte, result string) error {
+	line := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	line = append(line, `,"result":`...)
+	line = append(line, result...)
+	_, err := os.Stdout.Write(append(line, '}', '\n'))
 	return err
 }
 

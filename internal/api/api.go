@@ -56,7 +56,8 @@ type API struct {
 	quiet   chan struct{} // closed when none is, once closed is set
 }
 
-var errNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: use a token or the pairing link")
+// ErrNobody refuses who shows neither a token nor a session.
+var ErrNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: send a token as Authorization: Bearer, or open the pairing link that signalbox serve prints")
 
 var errStopping = coord.Errorf(coord.Unavailable, "Signalbox is stopping: connect again when it runs")
 
@@ -158,7 +159,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if !actor(r.Context()).Role.Allows(coord.RoleRead) {
-		a.write(w, NewProblem(errNobody))
+		a.write(w, NewProblem(ErrNobody))
 		return
 	}
 	if !a.enter() {

@@ -30,8 +30,6 @@ type claim struct {
 	Presence string `json:"presence"`
 }
 
-var errNobody = coord.Errorf(coord.Unauthenticated, "nobody is signed in: send a token as Authorization: Bearer, or open the pairing link that signalbox serve prints")
-
 // claimOf gives the claim of a client's request, in which a token counts before
 // the session that the cookie has. Its error is Unauthenticated.
 func claimOf(r *http.Request, cookie string) (claim, error) {
@@ -48,7 +46,7 @@ func claimOf(r *http.Request, cookie string) (claim, error) {
 	}
 	session, err := r.Cookie(cookie)
 	if err != nil {
-		return claim{}, errNobody
+		return claim{}, api.ErrNobody
 	}
 	return claim{Kind: "session", Hash: api.HashOf(session.Value), CSRF: api.HashOf(r.Header.Get(CSRFHeader)), Presence: "browser"}, nil
 }
@@ -63,7 +61,7 @@ func (c claim) header() http.Header {
 // claimIn reads the claim that came with a request over the link.
 func claimIn(h http.Header) (c claim, err error) {
 	if json.Unmarshal([]byte(h.Get(claimHeader)), &c) != nil {
-		return claim{}, errNobody
+		return claim{}, api.ErrNobody
 	}
 	return c, nil
 }
