@@ -71,7 +71,7 @@ func jobExit(state coord.JobState) error {
 	case coord.JobAttention:
 		return exitCode(exitUnknown)
 	case coord.JobDraft:
-		return exitCode(exitNeeded)
+		return follow.ErrNeeded
 	case coord.JobCompleted, coord.JobRunning:
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/internal/coord"
+	"signalbox/internal/follow"
 )
 
 func TestEachCodeHasItsExit(t *testing.T) {
@@ -28,6 +29,9 @@ func TestEachCodeHasItsExit(t *testing.T) {
 	}
 	if got := codeOf(t.Context(), errors.New("untyped")); got != 1 {
 		t.Errorf("an untyped error exits %d", got)
+	}
+	if got := codeOf(t.Context(), errors.Join(follow.ErrNeeded, errors.New("untyped"))); got != 13 {
+		t.Errorf("a need of the operator exits %d", got)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errInterrupted)

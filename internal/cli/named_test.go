@@ -16,8 +16,9 @@ import (
 )
 
 // Remedies, hints, examples and documents name commands. One that is not there
-// helps nobody.
-func TestEveryCommandThatIsNamedIsThere(t *testing.T) {
+// helps nobody. A word after the program's name alone may be prose, so it is the
+// commands of groups that are looked at.
+func TestEveryCommandOfAGroupThatIsNamedIsThere(t *testing.T) {
 	root := (&app{Screen: screen.New(nil, io.Discard, io.Discard)}).root()
 	named := regexp.MustCompile(`signalbox ([a-z][a-z-]+) ([a-z][a-z-]+)`)
 	top := os.DirFS(filepath.Join("..", ".."))

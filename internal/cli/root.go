@@ -109,7 +109,7 @@ what you get tells a claim from a proof.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.dataDir, "data", "", "data directory (default: $SIGNALBOX_DATA, or the user's state directory)")
 	flags.StringVar(&a.url, "url", "", "address of a running Signalbox (default: $SIGNALBOX_URL, or what the data directory says)")
-	flags.BoolVar(&a.JSON, "json", false, "write JSON: one document, or one line for each event")
+	flags.BoolVar(&a.JSON, "json", false, "write JSON: a document, or a line for each event or agent")
 	root.AddGroup(&cobra.Group{ID: "work", Title: "Work"}, &cobra.Group{ID: "look", Title: "Look and decide"}, &cobra.Group{ID: "house", Title: "Keep it running"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {

@@ -26,15 +26,15 @@ import (
 	"signalbox/internal/screen"
 )
 
-// Show is one run of the
+// Show is one run of the demo.
 type Show struct {
 	*screen.Screen
 	// Version is that of this program.
 	Version string
 	// Keep leaves Signalbox running after the job, until the context ends.
 	Keep bool
-	// Ask lets the person at the terminal decide.
-	Ask bool
+	// Deciding lets the person at the terminal decide.
+	Deciding bool
 
 	step   int
 	client *client.Client
@@ -55,10 +55,11 @@ var errDone = errors.New("done")
 
 // Run makes a data directory, starts Signalbox and the scripted model, registers
 // the agents, takes the job to its result, and removes all of it again. It gives
-// the state in which the job ended; the error is follow.ErrNeeded when the person
-// did not let it run.
+// the state in which the job ended, whose result is shown whatever it is. The
+// error is follow.ErrNeeded when the person did not let it run, or did not answer
+// what was asked.
 func (s *Show) Run(ctx context.Context) (state coord.JobState, err error) {
-	if s.Ask && !s.Asks {
+	if s.Deciding && !s.Asks {
 		return "", coord.Errorf(coord.Invalid, "--ask needs a terminal")
 	}
 	s.title("A data directory")
@@ -179,8 +180,8 @@ func (s *Show) play(ctx context.Context, modelURL string) (coord.JobState, error
 	}
 	s.Review(s.Beside(), j)
 	s.title("You review it; what runs is exactly what was shown")
-	if s.Ask {
-		yes, err := s.Screen.Ask(ctx, "run it?")
+	if s.Deciding {
+		yes, err := s.Ask(ctx, "run it?")
 		if err != nil || !yes {
 			return "", follow.Declined(ctx, err)
 		}
@@ -196,7 +197,7 @@ func (s *Show) play(ctx context.Context, modelURL string) (coord.JobState, error
 	}
 	s.title("It runs; what the agents write is shown once it is on the disk")
 	f := follow.New(s.Aside(), s.client, j, true)
-	if !s.Ask {
+	if !s.Deciding {
 		f.Operator = s.decide(f)
 	}
 	state, err := f.Run(ctx, cursor)

@@ -13,8 +13,7 @@ import (
 	"signalbox/internal/screen"
 )
 
-// ErrNeeded ends what only the operator can take further, and nobody was there
-// or said yes.
+// ErrNeeded ends what only the operator can take further.
 var ErrNeeded = errors.New("the operator is needed")
 
 // errDone ends a stream of events whose job is over.
@@ -25,11 +24,12 @@ type Job struct {
 	*screen.Screen
 	client *client.Client
 	job    coord.Job
-	// through waits on when the operator is needed and cannot be asked.
+	// through waits on when the operator is needed and cannot be asked, and when
+	// an outcome is unknown.
 	through bool
 	// Operator puts an open request before whoever decides it; its error ends the
-	// following. New sets it: the person at the terminal is asked; without one it
-	// is told how the request is decided.
+	// following. New sets it: the person at the terminal is asked. Without one, how
+	// to decide it is written, and ErrNeeded ends the following unless through.
 	Operator func(ctx context.Context, r coord.Request) error
 
 	keys map[coord.TaskID]string
@@ -41,8 +41,8 @@ type Job struct {
 	shown map[string]string
 }
 
-// New makes a job ready to be followed on a screen. With through, a need of the
-// operator where nobody can be asked does not end it.
+// New makes a job ready to be followed on a screen. With through, neither a need
+// of the operator where nobody can be asked nor an unknown outcome ends it.
 func New(s *screen.Screen, c *client.Client, j coord.Job, through bool) *Job {
 	f := &Job{
 		Screen: s, client: c, job: j, through: through,
@@ -58,8 +58,8 @@ func New(s *screen.Screen, c *client.Client, j coord.Job, through bool) *Job {
 // over reports whether nothing more happens to a job by itself.
 func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
 
-// Run follows from a cursor of the events on, until the job is over or its
-// outcome is unknown, and gives its state then. The error is ErrNeeded when the
+// Run follows from a cursor of the events on, until the job is over or, without
+// through, its outcome is unknown, and gives its state then. The error is ErrNeeded when the
 // operator is, the cause of ctx when that ended, or what went wrong. The job
 // itself goes on whatever the error. On a screen of JSON the job's result is
 // what is written.
@@ -333,10 +333,11 @@ func (f *Job) Decide(ctx context.Context, r coord.Request, d approval.Decision) 
 }
 
 // Declined is the end of a question that was not answered with yes: no answer at
-// all, which err may say, counts as no. The end of ctx stays what it is.
+// all, which err may say, counts as no. Where ctx ended meanwhile, its cause is
+// why there was none.
 func Declined(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return err
+		return context.Cause(ctx)
 	}
 	return ErrNeeded
 }

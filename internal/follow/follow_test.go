@@ -50,6 +50,7 @@ func TestAQuestionThatIsNotAnsweredWithYesIsANeed(t *testing.T) {
 		{"no", running, nil, ErrNeeded},
 		{"no answer", running, io.EOF, ErrNeeded},
 		{"an interrupt", ended, interrupt, interrupt},
+		{"the end of the input by an interrupt", ended, io.EOF, interrupt},
 		{"no, and then an interrupt", ended, nil, ErrNeeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
