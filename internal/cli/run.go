@@ -36,7 +36,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run drafts a job of one task, shows the whole plan, and runs it when you say y. It
 streams what the agent writes, puts what the agent asks before you, and ends as
 job wait does: 0 completed, 10 failed, 11 cancelled, 12 unknown, 13 you are
-needed. Off a terminal it only drafts and ends with 13, unless --approved names
+needed, 130 interrupted while the job runs on. Off a terminal it only drafts and ends with 13, unless --approved names
 the digest of the plan. With - the task is read from standard input.`,
 		Example: `  signalbox run --agent opencode --in . "Say what this project does"
   signalbox run --agent codex --in . --write --test src/p.test.ts "Fix the failing test"`,
@@ -204,7 +204,7 @@ func (a *app) jobWait() *cobra.Command {
 		Use: "wait JOB", Short: "Follow a job to its end", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
 		Long: `Wait writes what the agents write from now on and ends with the job: 0 completed,
 10 failed, 11 cancelled, 12 unknown, 13 you are needed (at a terminal you are
-asked instead; --through waits on).`,
+asked instead; --through waits on), 130 interrupted while the job runs on.`,
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			cursor, err := c.Now(ctx)
 			if err != nil {
