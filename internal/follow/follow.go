@@ -59,10 +59,10 @@ func New(s *screen.Screen, c *client.Client, j coord.Job, through bool) *Job {
 func over(s coord.JobState) bool { return s == coord.JobDraft || coord.Jobs.Final(s) }
 
 // Run follows from a cursor of the events on, until the job is over or, without
-// through, its outcome is unknown, and gives its state then. The error is ErrNeeded when the
-// operator is, the cause of ctx when that ended, or what went wrong. The job
-// itself goes on whatever the error. On a screen of JSON the job's result is
-// what is written.
+// through, its outcome is unknown, and gives its state then. The error is
+// ErrNeeded when the operator is, the cause of ctx when that ended, or what went
+// wrong. The job itself goes on whatever the error. On a screen of JSON the job's
+// result is what is written.
 func (f *Job) Run(ctx context.Context, cursor string) (coord.JobState, error) {
 	tasks, err := f.client.Tasks(ctx, string(f.job.ID))
 	if err != nil {
